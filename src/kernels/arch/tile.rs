@@ -1,0 +1,126 @@
+//! Disjoint rectangular views of a row-major matrix, so that threads can write one matrix together.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A rectangle of a row-major matrix, borrowed mutably and disjoint from every other rectangle cut with it.
+pub struct Tile<'a> {
+    first: *mut f32,
+    stride: usize,
+    n_rows: usize,
+    n_columns: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    borrow: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: a tile is an exclusive borrow of its elements, which are plain floats.
+unsafe impl Send for Tile<'_> {}
+
+impl<'a> Tile<'a> {
+    /// Cuts `matrix` of `n_columns` columns at every pair of a row range and a column range, rows outermost.
+    ///
+    /// # Panics
+    /// A range does not lie inside the matrix, or the ranges are not ascending and disjoint: a mistake of the caller.
+    pub fn cut(
+        matrix: &'a mut [f32],
+        n_columns: usize,
+        row_ranges: &[Range<usize>],
+        column_ranges: &[Range<usize>],
+    ) -> Vec<Tile<'a>> {
+        let n_rows = matrix.len().checked_div(n_columns).unwrap_or(0);
+        assert!(
+            ascending(row_ranges, n_rows) && ascending(column_ranges, n_columns),
+            "tiles overlap or leave the matrix"
+        );
+        let first = matrix.as_mut_ptr();
+        let mut tiles = Vec::with_capacity(row_ranges.len() * column_ranges.len());
+        for rows in row_ranges {
+            for columns in column_ranges {
+                tiles.push(Tile {
+                    // SAFETY: both ranges lie inside the matrix, so the offset is at most its length.
+                    first: unsafe {
+                        first.add(rows.start * n_columns + if rows.is_empty() { 0 } else { columns.start })
+                    },
+                    stride: n_columns,
+                    n_rows: rows.len(),
+                    n_columns: columns.len(),
+                    rows: rows.clone(),
+                    columns: columns.clone(),
+                    borrow: PhantomData,
+                });
+            }
+        }
+        tiles
+    }
+
+    /// The rows of the matrix this tile covers.
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// The columns of the matrix this tile covers.
+    pub fn columns(&self) -> Range<usize> {
+        self.columns.clone()
+    }
+
+    /// Row `i` of the tile, counted from its own first row.
+    ///
+    /// # Panics
+    /// `i` is not a row of the tile: a mistake of the caller.
+    #[inline(always)]
+    pub fn row_mut(&mut self, i: usize) -> &mut [f32] {
+        assert!(i < self.n_rows, "row outside the tile");
+        // SAFETY: `cut` checked that the rectangle lies inside the matrix and is disjoint from the other tiles, and the
+        // matrix is borrowed exclusively for as long as the tile lives; `&mut self` allows one row at a time.
+        unsafe { std::slice::from_raw_parts_mut(self.first.add(i * self.stride), self.n_columns) }
+    }
+}
+
+/// Whether the ranges ascend, are disjoint and end at `end` at the latest.
+fn ascending(ranges: &[Range<usize>], end: usize) -> bool {
+    let mut from = 0;
+    ranges.iter().all(|range| {
+        let fits = from <= range.start && range.start <= range.end && range.end <= end;
+        from = range.end;
+        fits
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "one tile is a list of one range")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_belongs_to_exactly_one_tile() {
+        let mut matrix = vec![0.0; 7 * 10];
+        let mut tiles = Tile::cut(&mut matrix, 10, &[0..3, 3..7], &[0..4, 4..10]);
+        assert_eq!(tiles.len(), 4);
+        for (t, tile) in tiles.iter_mut().enumerate() {
+            for i in 0..tile.rows().len() {
+                for x in tile.row_mut(i) {
+                    *x += (t + 1) as f32;
+                }
+            }
+        }
+        for (i, x) in matrix.iter().enumerate() {
+            let expected = 1 + usize::from(i % 10 >= 4) + 2 * usize::from(i / 10 >= 3);
+            assert_eq!(*x, expected as f32, "element {i}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "overlap")]
+    fn overlapping_tiles_are_refused() {
+        let mut matrix = vec![0.0; 20];
+        drop(Tile::cut(&mut matrix, 10, &[0..2], &[0..6, 5..10]));
+    }
+
+    #[test]
+    #[should_panic(expected = "leave the matrix")]
+    fn tiles_outside_are_refused() {
+        let mut matrix = vec![0.0; 20];
+        drop(Tile::cut(&mut matrix, 10, &[0..3], &[0..10]));
+    }
+}

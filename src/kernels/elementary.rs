@@ -1,0 +1,181 @@
+//! exp and GELU, written once over the contract's operations.
+
+use super::lane::{Isa, LANES, Operation, ROUND_MAGIC, load_part, store_part};
+
+/// Below this `exp` is exactly zero (half of the smallest subnormal is 2^-150 = e^-103.97).
+const EXP_LOWEST: f32 = -105.0;
+/// Above this `exp` is infinity (the largest float is e^88.72).
+const EXP_HIGHEST: f32 = 89.0;
+/// ln 2 split so that `n * LN2_HIGH` is exact for |n| < 2^11.
+const LN2_HIGH: f32 = 0.693_145_75;
+const LN2_LOW: f32 = 1.428_606_8e-6;
+/// Minimax coefficients of `(e^r - 1 - r) / r^2` on |r| <= ln(2) / 2, constant term first (relative error 6e-11).
+const EXP: [f32; 6] = [0.5, 0.166_666_66, 0.041_666_295, 0.008_333_498, 0.001_394_470_5, 0.000_197_903_03];
+
+/// Beyond this magnitude the normal tail is exactly zero in `f32` (e^(-x^2 / 2) underflows at 14.4).
+const TAIL_HIGHEST: f32 = 16.0;
+/// `t = 1 / (1 + TAIL_SCALE * x)` maps `[0, inf)` to `(0, 1]`.
+const TAIL_SCALE: f32 = 0.3;
+/// Minimax coefficients of `e^(x^2 / 2) * (1 - Phi(x)) / t` in `t`, constant term first (relative error 4e-9 on [0, 14]).
+const TAIL: [f32; 10] = [
+    0.119_686_63,
+    0.119_572_83,
+    0.110_227_36,
+    0.078_425_41,
+    0.096_058_34,
+    -0.079_248_29,
+    0.191_582_83,
+    -0.228_068_37,
+    0.112_376_14,
+    -0.020_612_895,
+];
+
+/// e^x: within 1 ULP; exactly 0 below -105, infinity above 89, NaN for NaN.
+#[inline(always)]
+pub fn exp<I: Isa>(isa: I, x: I::V) -> I::V {
+    // NaN is the second operand, so it survives both clamps.
+    let x = isa.min(isa.splat(EXP_HIGHEST), isa.max(isa.splat(EXP_LOWEST), x));
+    let magic = isa.splat(ROUND_MAGIC);
+    let t = isa.fma(x, isa.splat(std::f32::consts::LOG2_E), magic);
+    let n = isa.neg(isa.sub(t, magic));
+    let r = isa.fma(n, isa.splat(LN2_LOW), isa.fma(n, isa.splat(LN2_HIGH), x));
+    let mut q = isa.splat(EXP[5]);
+    for &c in EXP[..5].iter().rev() {
+        q = isa.fma(q, r, isa.splat(c));
+    }
+    let p = isa.add(isa.fma(q, isa.mul(r, r), r), isa.splat(1.0));
+    isa.scale_by_power_of_two(p, t)
+}
+
+/// The GELU in its erf form, `x * Phi(x)` with the normal distribution function `Phi`: within 6.5 ULP where the result is
+/// normal, never of the wrong sign.
+///
+/// `1 - Phi(|x|)` is computed to full relative precision as `e^(-x^2 / 2)` times a polynomial, so the negative tail does
+/// not cancel as `1 + erf` does.
+#[inline(always)]
+pub fn gelu<I: Isa>(isa: I, x: I::V) -> I::V {
+    let one = isa.splat(1.0);
+    let zero = isa.splat(0.0);
+    let magnitude = isa.min(isa.splat(TAIL_HIGHEST), isa.abs(x));
+    let t = isa.div(one, isa.fma(magnitude, isa.splat(TAIL_SCALE), one));
+    let mut p = isa.splat(TAIL[9]);
+    for &c in TAIL[..9].iter().rev() {
+        p = isa.fma(p, t, isa.splat(c));
+    }
+    // e^(-x^2 / 2) with the rounding error of x^2 put back: e^-(s + e) / 2 = e^(-s / 2) * (1 - e / 2).
+    let square = isa.mul(magnitude, magnitude);
+    let rest = isa.fma(magnitude, magnitude, isa.neg(square));
+    let e = exp(isa, isa.mul(square, isa.splat(-0.5)));
+    let e = isa.fma(isa.mul(e, isa.splat(-0.5)), rest, e);
+    // x joins before e^(-x^2 / 2), which may be subnormal, so that a normal result keeps its precision. It is clamped so
+    // that an infinite input does not meet a zero tail.
+    let scaled = isa.mul(isa.max(isa.splat(-TAIL_HIGHEST), x), isa.mul(p, t));
+    let below = isa.mul(scaled, e);
+    let above = isa.select_less(x, isa.splat(TAIL_HIGHEST), isa.fma(isa.neg(scaled), e, x), x);
+    isa.select_less(x, zero, below, above)
+}
+
+/// The GELU in its tanh form, for negative controls only: no model of this family uses it.
+#[inline(always)]
+pub fn gelu_tanh<I: Isa>(isa: I, x: I::V) -> I::V {
+    // 0.5 * x * (1 + tanh(u)) = x / (1 + e^(-2 u)) with u = sqrt(2 / pi) * (x + 0.044715 * x^3).
+    let inner = isa.fma(isa.mul(isa.mul(x, x), isa.splat(0.044_715)), x, x);
+    let e = exp(isa, isa.mul(inner, isa.splat(-1.595_769)));
+    isa.div(x, isa.add(isa.splat(1.0), e))
+}
+
+/// Which function the feed-forward gate, the scorer and the act head apply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// The GELU in its erf form.
+    Gelu,
+    /// The GELU in its tanh form; a negative control.
+    GeluTanh,
+}
+
+#[inline(always)]
+fn activate<I: Isa>(isa: I, x: I::V, activation: Activation) -> I::V {
+    match activation {
+        Activation::Gelu => gelu(isa, x),
+        Activation::GeluTanh => gelu_tanh(isa, x),
+    }
+}
+
+/// `out[i] = activation(gate[i]) * linear[i]` for rows `[gate | linear]`.
+pub struct Gate<'a> {
+    /// One row, `[2 f]`: first the gate half, then the linear half.
+    pub row: &'a [f32],
+    /// `[f]`.
+    pub out: &'a mut [f32],
+    /// What the gate half goes through.
+    pub activation: Activation,
+}
+
+impl Operation for Gate<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let (gate, linear) = self.row.split_at(self.out.len());
+        for ((a, b), o) in gate.chunks(LANES).zip(linear.chunks(LANES)).zip(self.out.chunks_mut(LANES)) {
+            let a = activate(isa, load_part(isa, a), self.activation);
+            store_part(isa, isa.mul(a, load_part(isa, b)), o);
+        }
+    }
+}
+
+/// `x[i] = activation(x[i])`.
+pub struct Activate<'a>(pub &'a mut [f32], pub Activation);
+
+impl Operation for Activate<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        for x in self.0.chunks_mut(LANES) {
+            store_part(isa, activate(isa, load_part(isa, x), self.1), x);
+        }
+    }
+}
+
+/// `x[i] = max(0, x[i])`; `-0` and NaN stay what they are.
+pub struct ReluInPlace<'a>(pub &'a mut [f32]);
+
+impl Operation for ReluInPlace<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        for x in self.0.chunks_mut(LANES) {
+            store_part(isa, isa.max(isa.splat(0.0), load_part(isa, x)), x);
+        }
+    }
+}
+
+/// `x[i] = x[i] + y[i]`.
+pub struct AddInPlace<'a>(pub &'a mut [f32], pub &'a [f32]);
+
+impl Operation for AddInPlace<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        for (x, y) in self.0.chunks_mut(LANES).zip(self.1.chunks(LANES)) {
+            store_part(isa, isa.add(load_part(isa, x), load_part(isa, y)), x);
+        }
+    }
+}
+
+/// `to[i] = from[i]`, with IEEE binary16 widened exactly.
+pub struct Widen<'a>(pub &'a [u16], pub &'a mut [f32]);
+
+impl Operation for Widen<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let (from, from_rest) = self.0.as_chunks::<LANES>();
+        let (to, to_rest) = self.1.as_chunks_mut::<LANES>();
+        for (f, t) in from.iter().zip(to) {
+            isa.store(isa.load_f16(f), t);
+        }
+        for (f, t) in from_rest.iter().zip(to_rest) {
+            *t = half::f16::from_bits(*f).to_f32();
+        }
+    }
+}
