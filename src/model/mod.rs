@@ -1,0 +1,17 @@
+//! Configuration, weights and the forward pass.
+//!
+//! `[CLS] question [SEP] [MASK] option ... [SEP] state [SEP]` goes through the encoder, a type embedding is added, the
+//! decision head mixes once more, and every option is scored at its marker.
+
+pub mod config;
+pub mod control;
+pub mod decision;
+pub mod encoder;
+pub mod forward;
+pub mod trace;
+pub mod weight;
+
+pub use config::Config;
+pub use control::Control;
+pub use forward::{Logits, Model, Row};
+pub use trace::{Stage, Trace};
