@@ -1,0 +1,193 @@
+//! Load once, answer requests: the only door to request, sequence, model and readout.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::gguf::File;
+use crate::kernels::{InstructionSet, Threads};
+use crate::model::{Config, Logits, Model, Row};
+use crate::readout::{Answer, Calibration, CollapsedOptions, Usage};
+use crate::request::{QuestionType, Reason, Request, RequestError, Truncation};
+use crate::sequence::{self, Budget, Sequence, StateTokens};
+use crate::tokenizer::Tokenizer;
+
+/// Longest row a request may ask for, unless the model itself has longer ones: bounds the memory of a pass.
+pub const LONGEST_ROW: usize = 8192;
+
+/// How an engine computes. None of it changes a bit of an answer.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Threads; the processors the process may use when not given.
+    pub n_threads: Option<usize>,
+    /// Instruction set; the widest of the processor when not given.
+    pub isa: Option<InstructionSet>,
+}
+
+/// A loaded model with its tokenizer and calibration.
+#[derive(Debug)]
+pub struct Engine {
+    tokenizer: Tokenizer,
+    model: Model,
+    calibration: Calibration,
+}
+
+/// The answers to one request.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// One entry a question, in the order of the request.
+    pub questions: Vec<QuestionResult>,
+    /// Token counts.
+    pub usage: Usage,
+}
+
+/// Everything about one question's answer.
+#[derive(Debug, Clone)]
+pub struct QuestionResult {
+    /// The question's id.
+    pub id: String,
+    /// Its type.
+    pub kind: QuestionType,
+    /// The option texts the model read, `[n_options]`.
+    pub options: Vec<String>,
+    /// The row of tokens.
+    pub sequence: Sequence,
+    /// The raw logits.
+    pub logits: Logits,
+    /// The answer.
+    pub answer: Answer,
+}
+
+impl Engine {
+    /// Loads the GGUF at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not a usable decision model; the error names file and key or tensor.
+    pub fn open(path: &Path, options: &Options) -> Result<Self> {
+        if path.is_dir() {
+            let message =
+                "is a directory; convert the checkpoint first: laya-convert DIR -o model.gguf, then -m model.gguf";
+            return Err(Error::new(ErrorKind::Unsupported, message).in_file(path));
+        }
+        Self::from_gguf(&File::open(path)?, options).map_err(|error| error.in_file(path))
+    }
+
+    /// Loads a GGUF that was read already.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn from_gguf(file: &File, options: &Options) -> Result<Self> {
+        // The model first: its errors say most about a file of another kind.
+        let threads = Threads::new(options.n_threads.unwrap_or_else(Threads::default_count))?;
+        let model = Model::load(file, options.isa.unwrap_or_else(InstructionSet::widest), threads)?;
+        let tokenizer = Tokenizer::from_gguf(file)?;
+        let config = model.config();
+        if tokenizer.special().mask != config.marker_token {
+            let message =
+                format!("is {}, but the vocabulary's mask token is {}", config.marker_token, tokenizer.special().mask);
+            return Err(Error::new(ErrorKind::Model, message).at_key("laya.marker_token_id"));
+        }
+        if tokenizer.n_tokens() as usize > config.n_vocab {
+            let message =
+                format!("has {} tokens, more than the {} embedding rows", tokenizer.n_tokens(), config.n_vocab);
+            return Err(Error::new(ErrorKind::Model, message).at_key("tokenizer.ggml.tokens"));
+        }
+        let buckets = config.temperature_by_options.iter().map(|(name, t)| (name.clone(), f64::from(*t)));
+        let calibration = Calibration::new(config.temperature.map(f64::from), buckets);
+        Ok(Self { tokenizer, model, calibration })
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The hyperparameters.
+    pub fn config(&self) -> &Config {
+        self.model.config()
+    }
+
+    /// The model under the tokens.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The temperatures in use.
+    pub fn calibration(&self) -> &Calibration {
+        &self.calibration
+    }
+
+    /// The model's own token budget.
+    pub fn budget(&self) -> Budget {
+        Budget { max_len: self.config().max_len, head_max_len: self.config().head_max_len }
+    }
+
+    /// The instruction set in use.
+    pub fn instruction_set(&self) -> InstructionSet {
+        self.model.instruction_set()
+    }
+
+    /// The threads in use.
+    pub fn n_threads(&self) -> usize {
+        self.model.n_threads()
+    }
+
+    /// The rows of a request, one a question.
+    ///
+    /// # Errors
+    /// A question's options do not fit the budget, the budget is out of range, or something was cut in a request that
+    /// forbids it.
+    pub fn rows(&self, request: &Request) -> Result<Vec<Sequence>> {
+        if request.questions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let budget = self.budget().overridden_by(request.budget);
+        let longest = LONGEST_ROW.max(self.config().max_len);
+        if budget.max_len > longest {
+            let message = format!("max_len {} is more than the {longest} tokens a row may have", budget.max_len);
+            return Err(RequestError::new(Reason::InvalidRequest, "max_len", message).into());
+        }
+        let state = StateTokens::new(&self.tokenizer, request);
+        let mut rows = Vec::with_capacity(request.questions.len());
+        for question in &request.questions {
+            let row = sequence::build(&self.tokenizer, question, &state, budget)?;
+            if request.truncation == Truncation::Error {
+                row.require_whole(question)?;
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// Answers every question of a request.
+    ///
+    /// # Errors
+    /// As [`Engine::rows`], or the model gives a number that is not finite.
+    pub fn answer(&self, request: &Request) -> Result<Response> {
+        let sequences = self.rows(request)?;
+        let rows: Vec<_> =
+            sequences.iter().map(|row| Row { ids: &row.ids, markers: &row.markers, kind: row.kind.index() }).collect();
+        let logits = self.model.forward(&rows)?;
+        let mut usage = Usage { input_tokens: rows.iter().map(|row| row.ids.len()).sum(), collapsed: Vec::new() };
+        let mut questions = Vec::with_capacity(sequences.len());
+        for ((question, sequence), logits) in request.questions.iter().zip(sequences).zip(logits) {
+            let facts = &sequence.facts;
+            if facts.collapsed {
+                usage.collapsed.push(CollapsedOptions {
+                    id: question.id.clone(),
+                    total: facts.options,
+                    distinct: facts.options_distinct,
+                    tokens_per_option: facts.tokens_per_option,
+                });
+            }
+            questions.push(QuestionResult {
+                id: question.id.clone(),
+                kind: question.kind,
+                options: question.options.clone(),
+                answer: Answer::new(question, &logits.options, &logits.act, &self.calibration)?,
+                sequence,
+                logits,
+            });
+        }
+        Ok(Response { questions, usage })
+    }
+}
