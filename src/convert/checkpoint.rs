@@ -1,0 +1,186 @@
+//! A checkpoint directory, found complete and consistent.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::config::Config;
+use super::hyper::Hyper;
+use super::safetensors::{Float, SafeTensors, Tensor};
+use super::source::{self, Expected};
+use super::vocabulary::Vocabulary;
+use crate::error::{Error, ErrorKind, Result};
+use crate::json::Value;
+
+/// A validated checkpoint: its settings, its vocabulary, and where each tensor lies.
+pub(super) struct Checkpoint {
+    pub(super) dir: PathBuf,
+    pub(super) hyper: Hyper,
+    pub(super) vocabulary: Vocabulary,
+    /// Remarks that do not stop a conversion.
+    pub(super) notes: Vec<String>,
+    shards: Vec<SafeTensors>,
+    /// GGUF name by source name.
+    names: HashMap<String, String>,
+}
+
+/// A tensor to be written.
+#[derive(Clone, Copy)]
+pub(super) struct Weight<'a> {
+    pub(super) name: &'a str,
+    /// PyTorch's order: the contiguous dimension last.
+    pub(super) shape: &'a [u64],
+    pub(super) float: Float,
+    pub(super) data: &'a [u8],
+}
+
+/// The files beside the weights that a conversion reads.
+const SIDE_FILES: [&str; 9] = [
+    "rl_agent_config.json",
+    "encoder/config.json",
+    "tokenizer/tokenizer.json",
+    "tokenizer/tokenizer_config.json",
+    "tokenizer/chat_template.jinja",
+    "tokenizer/chat_template.json",
+    "model.safetensors.index.json",
+    "README.md",
+    "generation_config.json",
+];
+
+impl Checkpoint {
+    /// Opens and checks the checkpoint in `dir`.
+    pub(super) fn open(dir: &Path) -> Result<Self> {
+        if !dir.is_dir() {
+            return Err(refused("is not a directory; name the directory of a checkpoint", dir));
+        }
+        let agent = Config::read(&dir.join("rl_agent_config.json"))?;
+        let encoder = Config::read(&dir.join("encoder").join("config.json"))?;
+        let mut notes = Vec::new();
+        let hyper = Hyper::read(&agent, &encoder, &mut notes)?;
+        let shards = shards(dir)?;
+        let expected = source::expected(&hyper);
+        let own = check_tensors(dir, &shards, &expected)?;
+        if own.head.is_some_and(|n| n != 4 * u64::from(hyper.n_embd)) || own.act != Some(256) {
+            notes.push(
+                "the head or act head is not as wide as the published package builds it (4 x hidden_size, 256)".into(),
+            );
+        }
+        let vocabulary = Vocabulary::read(&dir.join("tokenizer"), hyper.n_vocab)?;
+        let names = expected.into_iter().map(|tensor| (tensor.source, tensor.name)).collect();
+        Ok(Self { dir: dir.to_owned(), hyper, vocabulary, notes, shards, names })
+    }
+
+    /// Whether `path` is a file this checkpoint was read from, under whatever spelling.
+    pub(super) fn reads(&self, path: &Path) -> bool {
+        let Ok(path) = path.canonicalize() else { return false };
+        let named = SIDE_FILES.iter().map(|name| self.dir.join(name));
+        let mut inputs = named.chain(self.shards.iter().map(|shard| shard.path().to_owned()));
+        inputs.any(|input| input.canonicalize().is_ok_and(|input| input == path))
+    }
+
+    /// The tensors in the order they are written: files by name, tensors of a file by source name.
+    pub(super) fn weights(&self) -> impl Iterator<Item = Weight<'_>> {
+        self.shards.iter().flat_map(|shard| shard.tensors().iter().map(move |tensor| (shard, tensor))).filter_map(
+            |(shard, tensor)| {
+                let name = self.names.get(&tensor.name)?;
+                // `check_tensors` has refused every other type.
+                let float = Float::from_name(tensor.dtype)?;
+                Some(Weight { name, shape: &tensor.shape, float, data: shard.data(tensor) })
+            },
+        )
+    }
+}
+
+fn refused(message: impl Into<String>, path: &Path) -> Error {
+    Error::new(ErrorKind::Checkpoint, message).in_file(path)
+}
+
+/// The weight files of a checkpoint, sorted by name.
+fn shards(dir: &Path) -> Result<Vec<SafeTensors>> {
+    let mut names = BTreeSet::new();
+    let mut pickle = None;
+    for entry in std::fs::read_dir(dir).map_err(|e| Error::io("cannot list", dir, &e))? {
+        let name = entry.map_err(|e| Error::io("cannot list", dir, &e))?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name.starts_with("model") && name.ends_with(".safetensors") {
+            names.insert(name.to_owned());
+        } else if name.starts_with("pytorch_model") && name.ends_with(".bin") {
+            pickle = Some(name.to_owned());
+        }
+    }
+    let index = index(dir)?;
+    if names.is_empty() && index.is_none() {
+        let message = match pickle {
+            Some(name) => format!("has only {name}; safetensors weights are required, pickle files are never loaded"),
+            None => "has no model.safetensors".into(),
+        };
+        return Err(refused(message, dir));
+    }
+    let shards = names.iter().map(|name| SafeTensors::open(&dir.join(name))).collect::<Result<Vec<_>>>()?;
+    if let Some(index) = index {
+        check_index(dir, &index, &shards)?;
+    }
+    Ok(shards)
+}
+
+/// The index of a sharded checkpoint: tensor to file name.
+fn index(dir: &Path) -> Result<Option<HashMap<String, String>>> {
+    const NAME: &str = "model.safetensors.index.json";
+    let Some(config) = Config::read_if_there(&dir.join(NAME))? else { return Ok(None) };
+    let Some(map) = config.get("weight_map").and_then(Value::as_object) else {
+        return Err(config.error("weight_map", "is missing or not an object"));
+    };
+    let mut index = HashMap::new();
+    for (tensor, file) in map.iter() {
+        let plain = file.as_str().filter(|file| {
+            let plain = !file.contains(['/', '\\', '\0', ':']) && file.starts_with("model");
+            plain && file.ends_with(".safetensors")
+        });
+        let file = plain.ok_or_else(|| {
+            let message = format!("{} is not the name of a model*.safetensors file of this directory", file.dumps());
+            config.error("weight_map", message)
+        })?;
+        index.insert(tensor.to_owned(), file.to_owned());
+    }
+    Ok(Some(index))
+}
+
+/// The index and the files must agree on where every tensor is.
+fn check_index(dir: &Path, index: &HashMap<String, String>, shards: &[SafeTensors]) -> Result<()> {
+    let mut found = 0;
+    for shard in shards {
+        for tensor in shard.tensors() {
+            let named = index.get(&tensor.name).map(|file| dir.join(file));
+            if named.as_deref() != Some(shard.path()) {
+                let message = "is not in the file that model.safetensors.index.json names for it";
+                return Err(refused(message, shard.path()).at_tensor(&tensor.name));
+            }
+            found += 1;
+        }
+    }
+    if found != index.len() {
+        let found: HashSet<&str> = shards.iter().flat_map(SafeTensors::tensors).map(|t| t.name.as_str()).collect();
+        let mut missing: Vec<&String> = index.keys().filter(|name| !found.contains(name.as_str())).collect();
+        missing.sort_unstable();
+        let name = missing.first().map_or("", |name| name.as_str());
+        let file = index.get(name).map_or("", String::as_str);
+        return Err(refused(format!("is missing from {file}, where the index says it is"), dir).at_tensor(name));
+    }
+    Ok(())
+}
+
+/// Names, shapes and types of all files together.
+fn check_tensors(dir: &Path, shards: &[SafeTensors], expected: &[Expected]) -> Result<source::Own> {
+    let mut found = source::Found::new();
+    for shard in shards {
+        for Tensor { name, dtype, shape, .. } in shard.tensors() {
+            if found.insert(name, shape).is_some() {
+                return Err(refused("is in two files", shard.path()).at_tensor(name));
+            }
+            if Float::from_name(dtype).is_none() {
+                let message = format!("has the type {dtype}; F16, BF16, F32 and F64 are supported");
+                return Err(refused(message, shard.path()).at_tensor(name));
+            }
+        }
+    }
+    source::check(expected, &found).map_err(|e| e.in_file(dir))
+}
