@@ -1,0 +1,63 @@
+//! Input files of a tool: a path, or `-` for standard input.
+
+use crate::error::{Error, ErrorKind, Result};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+/// Longest request in bytes, as a file or as a line. Read as JSON it takes a few dozen times as much memory at worst,
+/// and a model reads some thousand tokens of it.
+pub(super) const MAX_REQUEST_BYTES: usize = 16 << 20;
+
+/// Where a tool reads from.
+#[derive(Debug, Clone)]
+pub(super) struct Input(PathBuf);
+
+impl From<PathBuf> for Input {
+    fn from(path: PathBuf) -> Self {
+        Self(path)
+    }
+}
+
+impl Input {
+    /// What to call it in a message.
+    pub(super) fn name(&self) -> &Path {
+        if self.is_stdin() { Path::new("standard input") } else { &self.0 }
+    }
+
+    fn is_stdin(&self) -> bool {
+        self.0.as_os_str() == "-"
+    }
+
+    /// Opens it for reading; with it comes its size in bytes, where that is known.
+    pub(super) fn open(&self) -> Result<(Box<dyn BufRead>, Option<u64>)> {
+        if self.is_stdin() {
+            return Ok((Box::new(io::stdin().lock()), None));
+        }
+        let file = File::open(&self.0).map_err(|error| self.error("cannot open", &error))?;
+        let n_bytes = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
+        Ok((Box::new(BufReader::with_capacity(1 << 16, file)), n_bytes))
+    }
+
+    /// All of its bytes.
+    ///
+    /// # Errors
+    /// It cannot be read, or has more than [`MAX_REQUEST_BYTES`]; what is above that is not read.
+    pub(super) fn read(&self) -> Result<Vec<u8>> {
+        let (from, _) = self.open()?;
+        let mut bytes = Vec::new();
+        from.take(MAX_REQUEST_BYTES as u64 + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| self.error("cannot read", &error))?;
+        if bytes.len() > MAX_REQUEST_BYTES {
+            let message = format!("is larger than {} MiB, the most a request may be", MAX_REQUEST_BYTES >> 20);
+            return Err(Error::new(ErrorKind::Request, message).in_file(self.name()));
+        }
+        Ok(bytes)
+    }
+
+    /// An operating-system error met while doing `what` to it.
+    pub(super) fn error(&self, what: &str, source: &io::Error) -> Error {
+        Error::io(what, self.name(), source)
+    }
+}

@@ -1,0 +1,18 @@
+//! Command-line front ends: one file a tool, shared argument groups, exit codes, progress.
+//!
+//! Standard output is data, stderr is for people. A tool does its work through [`crate::engine`] or
+//! [`crate::convert`]; here are only arguments, files and the shape of what is printed.
+
+pub mod answer;
+pub mod cargo;
+pub mod convert;
+mod engine;
+mod exit;
+mod input;
+mod line;
+mod model;
+mod output;
+mod progress;
+mod stderr;
+mod stdout;
+mod synth;
