@@ -10,17 +10,14 @@ One case a line: `name`, `body` (the exact text) and either
 record.json beside it holds the versions and the sha256.
 """
 
-import argparse
 import json
 import pathlib
 import random
-import sys
 
-import laya
 from laya.agent import Agent
 from laya.common import render_options, serialize_state
 
-from golden_record import write_golden
+from golden_record import run
 
 PATH = pathlib.Path(__file__).resolve().parent.parent / "golden" / "request" / "cases.jsonl"
 
@@ -190,25 +187,9 @@ def drawn(count):
         yield f"drawn {n}", json.dumps(body, ensure_ascii=False)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
-    check = parser.parse_args().check
-    if laya.__version__ != "0.3.21":
-        sys.exit(f"laya {laya.__version__} is installed; this golden is made with laya 0.3.21")
-    lines = [
-        json.dumps({"name": name, "body": text, **expectation(text)}, ensure_ascii=False) + "\n" for name, text in cases()
-    ]
-    text = "".join(lines)
-    if check:
-        if not PATH.exists() or PATH.read_text(encoding="utf-8") != text:
-            sys.exit(f"{PATH} is not what this script writes; run it without --check and look at the difference")
-        print(f"{PATH.name}: {len(lines)} cases, up to date")
-        return
-    n_refused = sum('"refused"' in line for line in lines)
-    write_golden(PATH, text, {"cases": len(lines), "refused": n_refused})
-    print(f"{PATH.name}: {len(lines)} cases, {n_refused} of them refused")
-
-
 if __name__ == "__main__":
-    main()
+    run(
+        __doc__.splitlines()[0],
+        PATH,
+        lambda: ({"name": name, "body": text, **expectation(text)} for name, text in cases()),
+    )

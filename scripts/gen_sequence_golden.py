@@ -9,16 +9,12 @@ the row, `|` separates, `*` marks an option), `markers`, and the option statisti
 record.json beside it holds the versions and the sha256.
 """
 
-import argparse
-import json
 import pathlib
 import random
-import sys
 
-import laya
 from laya.agent import Agent
 
-from golden_record import write_golden
+from golden_record import run
 
 PATH = pathlib.Path(__file__).resolve().parent.parent / "golden" / "sequence" / "cases.jsonl"
 
@@ -76,27 +72,11 @@ def cases():
         yield state, question, max_len, head_max_len
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
-    check = parser.parse_args().check
-    if laya.__version__ != "0.3.21":
-        sys.exit(f"laya {laya.__version__} is installed; this golden is made with laya 0.3.21")
-    lines = []
+def lines():
     for state, question, max_len, head_max_len in cases():
         case = {"state": state, "question": question, "max_len": max_len, "head_max_len": head_max_len}
-        case |= expectation(state, question, max_len, head_max_len)
-        lines.append(json.dumps(case, ensure_ascii=False) + "\n")
-    text = "".join(lines)
-    if check:
-        if not PATH.exists() or PATH.read_text(encoding="utf-8") != text:
-            sys.exit(f"{PATH} is not what this script writes; run it without --check and look at the difference")
-        print(f"{PATH.name}: {len(lines)} cases, up to date")
-        return
-    n_refused = sum('"refused"' in line for line in lines)
-    write_golden(PATH, text, {"cases": len(lines), "refused": n_refused})
-    print(f"{PATH.name}: {len(lines)} cases, {n_refused} of them refused")
+        yield case | expectation(state, question, max_len, head_max_len)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__.splitlines()[0], PATH, lines)

@@ -1,11 +1,36 @@
-"""record.json beside a golden: which oracle wrote it, and the sha256 of every file (see tests/golden_record.rs)."""
+"""What the generators of one-file goldens share: the command line, and record.json beside the golden, which says which
+oracle wrote it and the sha256 of the file (see tests/golden_record.rs)."""
 
+import argparse
 import hashlib
 import json
 import pathlib
 import platform
+import sys
+from collections.abc import Callable, Iterable
 
 import laya
+
+ORACLE = "0.3.21"
+
+
+def run(description: str, path: pathlib.Path, cases: Callable[[], Iterable[dict]]) -> None:
+    """Writes one line per case to `path`, or with --check says whether that is what the file holds."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
+    check = parser.parse_args().check
+    if laya.__version__ != ORACLE:
+        sys.exit(f"laya {laya.__version__} is installed; this golden is made with laya {ORACLE}")
+    lines = [json.dumps(case, ensure_ascii=False) + "\n" for case in cases()]
+    text = "".join(lines)
+    if check:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{path} is not what this script writes; run it without --check and look at the difference")
+        print(f"{path.name}: {len(lines)} cases, up to date")
+        return
+    n_refused = sum('"refused"' in line for line in lines)
+    write_golden(path, text, {"cases": len(lines), "refused": n_refused})
+    print(f"{path.name}: {len(lines)} cases, {n_refused} of them refused")
 
 
 def write_golden(path: pathlib.Path, text: str, counts: dict[str, int]) -> None:

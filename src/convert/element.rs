@@ -11,43 +11,13 @@ const CHUNK: usize = 1 << 14;
 /// F32 elements of `source`, as little-endian bytes. Not-a-numbers of 16-bit sources come out quiet, as processors widen
 /// them.
 pub(super) fn to_f32(source: &[u8], from: Float, out: &mut Vec<u8>) {
-    if from == Float::F32 {
-        out.clear();
-        out.extend_from_slice(source);
-        return;
-    }
-    spread(
-        source,
-        from,
-        out,
-        |values, out| {
-            for (value, out) in values.iter().zip(out.chunks_exact_mut(4)) {
-                out.copy_from_slice(&value.to_le_bytes());
-            }
-        },
-        4,
-    );
+    convert(source, from, Float::F32, out);
 }
 
 /// F16 elements of `source`, rounded to nearest even; a not-a-number keeps its sign and top payload bits and is quiet.
 /// Elements that are F16 already keep every bit.
 pub(super) fn to_f16(source: &[u8], from: Float, out: &mut Vec<u8>) {
-    if from == Float::F16 {
-        out.clear();
-        out.extend_from_slice(source);
-        return;
-    }
-    spread(
-        source,
-        from,
-        out,
-        |values, out| {
-            for (value, out) in values.iter().zip(out.chunks_exact_mut(2)) {
-                out.copy_from_slice(&narrow(*value).to_le_bytes());
-            }
-        },
-        2,
-    );
+    convert(source, from, Float::F16, out);
 }
 
 /// Little-endian bytes of `values`, as F16 (rounded to nearest even) or F32.
@@ -55,23 +25,20 @@ pub(super) fn from_f32(values: &[f32], half: bool, out: &mut Vec<u8>) {
     let n_bytes = if half { 2 } else { 4 };
     out.clear();
     out.resize(values.len() * n_bytes, 0);
-    out.par_chunks_mut(CHUNK * n_bytes).zip(values.par_chunks(CHUNK)).for_each(|(out, values)| {
-        if half {
-            values
-                .iter()
-                .zip(out.chunks_exact_mut(2))
-                .for_each(|(v, out)| out.copy_from_slice(&narrow(*v).to_le_bytes()));
-        } else {
-            values.iter().zip(out.chunks_exact_mut(4)).for_each(|(v, out)| out.copy_from_slice(&v.to_le_bytes()));
-        }
-    });
+    let chunks = out.par_chunks_mut(CHUNK * n_bytes).zip(values.par_chunks(CHUNK));
+    chunks.for_each(|(out, values)| store(values, half, out));
 }
 
-/// Widens `source` chunk by chunk and in parallel, and hands each chunk to `store` with its place in `out`.
-fn spread(source: &[u8], from: Float, out: &mut Vec<u8>, store: impl Fn(&[f32], &mut [u8]) + Sync, n_bytes: usize) {
-    let n = source.len() / from.n_bytes();
+/// Elements of `source` as F16 or F32, chunk by chunk and in parallel; the same type keeps every bit.
+fn convert(source: &[u8], from: Float, to: Float, out: &mut Vec<u8>) {
     out.clear();
-    out.resize(n * n_bytes, 0);
+    if from == to {
+        out.extend_from_slice(source);
+        return;
+    }
+    let half = to == Float::F16;
+    let n_bytes = if half { 2 } else { 4 };
+    out.resize(source.len() / from.n_bytes() * n_bytes, 0);
     out.par_chunks_mut(CHUNK * n_bytes).zip(source.par_chunks(CHUNK * from.n_bytes())).for_each(|(out, source)| {
         let mut values = Vec::with_capacity(CHUNK);
         match from {
@@ -84,8 +51,19 @@ fn spread(source: &[u8], from: Float, out: &mut Vec<u8>, store: impl Fn(&[f32], 
             Float::F32 => values.extend(source.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b))),
             Float::F64 => values.extend(source.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b) as f32)),
         }
-        store(&values, out);
+        store(&values, half, out);
     });
+}
+
+/// Stores `values` as F16 or F32; `out` has room for exactly them.
+fn store(values: &[f32], half: bool, out: &mut [u8]) {
+    if half {
+        let (out, _) = out.as_chunks_mut();
+        values.iter().zip(out).for_each(|(value, out)| *out = narrow(*value).to_le_bytes());
+    } else {
+        let (out, _) = out.as_chunks_mut();
+        values.iter().zip(out).for_each(|(value, out)| *out = value.to_le_bytes());
+    }
 }
 
 /// The bits of the nearest F16.

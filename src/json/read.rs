@@ -267,7 +267,7 @@ impl Reader<'_> {
         Ok(c)
     }
 
-    /// The value of `\uXXXX` at byte `at`.
+    /// The value of `\uhhhh` (four hex digits) at byte `at`.
     fn code_unit(&self, at: usize) -> Option<u32> {
         let digits = self.text.as_bytes().get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
         digits.iter().try_fold(0, |unit, b| Some(unit * 16 + char::from(*b).to_digit(16)?))
