@@ -122,7 +122,7 @@ fn exp_and_gelu_are_within_their_bounds_on_a_sample_of_all_floats() {
     let (worst_exp, worst_gelu) = worst(InstructionSet::widest(), 0, 1 << 32, 1021);
     println!("worst error: exp {worst_exp:.3} ULP, gelu {worst_gelu:.3} ULP");
     assert!(worst_exp <= 1.0, "exp: {worst_exp} ULP");
-    assert!(worst_gelu <= 6.5, "gelu: {worst_gelu} ULP");
+    assert!(worst_gelu <= 7.0, "gelu: {worst_gelu} ULP");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn exp_and_gelu_are_within_their_bounds_on_all_floats() {
     let worst_exp = parts.iter().fold(0.0_f64, |a, p| a.max(p.0));
     let worst_gelu = parts.iter().fold(0.0_f64, |a, p| a.max(p.1));
     println!("worst error over all floats: exp {worst_exp:.4} ULP, gelu {worst_gelu:.4} ULP");
-    assert!(worst_exp <= 1.0 && worst_gelu <= 6.5);
+    assert!(worst_exp <= 1.0 && worst_gelu <= 7.0);
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub fn exp<I: Isa>(isa: I, x: I::V) -> I::V {
     isa.scale_by_power_of_two(p, t)
 }
 
-/// The GELU in its erf form, `x * Phi(x)` with the normal distribution function `Phi`: within 6.5 ULP where the result is
+/// The GELU in its erf form, `x * Phi(x)` with the normal distribution function `Phi`: within 7 ULP where the result is
 /// normal, never of the wrong sign.
 ///
 /// `1 - Phi(|x|)` is computed to full relative precision as `e^(-x^2 / 2)` times a polynomial, so the negative tail does
