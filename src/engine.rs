@@ -23,6 +23,16 @@ pub struct Options {
     pub isa: Option<InstructionSet>,
 }
 
+/// Reads the GGUF at `path`, and says what to do with a checkpoint directory.
+fn open_file(path: &Path) -> Result<File> {
+    if path.is_dir() {
+        let message =
+            "is a directory; convert the checkpoint first: laya-convert DIR -o model.gguf, then -m model.gguf";
+        return Err(Error::new(ErrorKind::Unsupported, message).in_file(path));
+    }
+    File::open(path)
+}
+
 /// A loaded model with its tokenizer and calibration.
 #[derive(Debug)]
 pub struct Engine {
@@ -63,12 +73,17 @@ impl Engine {
     /// # Errors
     /// The file cannot be read or is not a usable decision model; the error names file and key or tensor.
     pub fn open(path: &Path, options: &Options) -> Result<Self> {
-        if path.is_dir() {
-            let message =
-                "is a directory; convert the checkpoint first: laya-convert DIR -o model.gguf, then -m model.gguf";
-            return Err(Error::new(ErrorKind::Unsupported, message).in_file(path));
-        }
-        Self::from_gguf(&File::open(path)?, options).map_err(|error| error.in_file(path))
+        Self::from_gguf(&open_file(path)?, options).map_err(|error| error.in_file(path))
+    }
+
+    /// The tokenizer of the decision model at `path`, without its weights.
+    ///
+    /// # Errors
+    /// As [`Engine::open`], as far as the hyperparameters and the vocabulary go.
+    pub fn open_tokenizer(path: &Path) -> Result<Tokenizer> {
+        let file = open_file(path)?;
+        // Another model's file may hold a vocabulary too; only that of a decision model is one a row is made with.
+        Config::from_gguf(&file).and_then(|_| Tokenizer::from_gguf(&file)).map_err(|error| error.in_file(path))
     }
 
     /// Loads a GGUF that was read already.

@@ -78,7 +78,7 @@ pub fn main() -> ExitCode {
         let Arguments { model, input, engine } = arguments;
         let model = model.path()?;
         if let Some(file) = input.tokenize {
-            return tokenize(&super::engine::tokenizer(&model)?, &file.into());
+            return tokenize(&Engine::open_tokenizer(&model)?, &file.into());
         }
         let engine = engine.open(&model)?;
         match (input.file, input.jsonl) {

@@ -1,11 +1,8 @@
 //! How the engine of a tool runs: the arguments about speed, never about results.
 
 use crate::engine::{Engine, Options};
-use crate::error::{Error, ErrorKind, Result};
-use crate::gguf;
+use crate::error::Result;
 use crate::kernels::InstructionSet;
-use crate::model::Config;
-use crate::tokenizer::Tokenizer;
 use clap::builder::PossibleValuesParser;
 use std::path::Path;
 
@@ -30,16 +27,4 @@ impl EngineArguments {
         let isa = self.isa.as_deref().map(InstructionSet::named).transpose()?;
         Engine::open(model, &Options { n_threads: self.threads.map(usize::from), isa })
     }
-}
-
-/// The tokenizer of the decision model `model`, without its weights.
-pub(super) fn tokenizer(model: &Path) -> Result<Tokenizer> {
-    if model.is_dir() {
-        let message =
-            "is a directory; convert the checkpoint first: laya-convert DIR -o model.gguf, then -m model.gguf";
-        return Err(Error::new(ErrorKind::Unsupported, message).in_file(model));
-    }
-    let file = gguf::File::open(model)?;
-    // Another model's file may hold a vocabulary too; the rule of the engine decides what is a decision model.
-    Config::from_gguf(&file).and_then(|_| Tokenizer::from_gguf(&file)).map_err(|error| error.in_file(model))
 }

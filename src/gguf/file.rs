@@ -169,7 +169,11 @@ impl File {
 
     /// A [`ErrorKind::Model`] error about this file.
     pub fn error(&self, message: impl Into<String>) -> Error {
-        let error = Error::new(ErrorKind::Model, message);
+        self.locate(Error::new(ErrorKind::Model, message))
+    }
+
+    /// `error` with this file's path, when it has one.
+    pub fn locate(&self, error: Error) -> Error {
         match &self.path {
             Some(path) => error.in_file(path),
             None => error,

@@ -1,6 +1,6 @@
 //! Hyperparameters, read from the `laya.*` keys of a GGUF.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::gguf::File;
 
 /// Question types every model of the layout knows: choice, score, noul.
@@ -67,7 +67,7 @@ impl Config {
             n_head: reader.count("laya.attention.head_count")?,
             n_ff: reader.count("laya.feed_forward_length")?,
             n_vocab: reader.count("laya.vocab_size")?,
-            window: reader.required("laya.attention.sliding_window")? as usize,
+            window: file.require_u32("laya.attention.sliding_window")? as usize,
             window_pattern: reader.count("laya.attention.sliding_window_pattern")?,
             rope_base_global: reader.positive("laya.rope.freq_base", None)?,
             rope_base_local: reader.positive("laya.rope.freq_base_swa", None)?,
@@ -78,7 +78,7 @@ impl Config {
             n_act: reader.optional("laya.act_classes", 2)? as usize,
             max_len: reader.optional("laya.max_len", 1024)? as usize,
             head_max_len: reader.optional("laya.head_max_len", 256)? as usize,
-            marker_token: reader.required("laya.marker_token_id")?,
+            marker_token: file.require_u32("laya.marker_token_id")?,
             temperature: temperatures(file)?,
             temperature_by_options: buckets(file)?,
         };
@@ -171,29 +171,20 @@ fn architecture(file: &File) -> Result<()> {
 }
 
 fn wrong(file: &File, key: &str, message: String) -> Error {
-    let error = Error::new(ErrorKind::Model, message).at_key(key);
-    match file.path() {
-        Some(path) => error.in_file(path),
-        None => error,
-    }
+    file.error(message).at_key(key)
 }
 
 /// Scalar keys with their defaults.
 struct Reader<'a>(&'a File);
 
 impl Reader<'_> {
-    fn required(&self, key: &str) -> Result<u32> {
-        let value = self.0.u32(key)?;
-        value.ok_or_else(|| wrong(self.0, key, "is missing; convert the checkpoint again".into()))
-    }
-
     fn optional(&self, key: &str, default: u32) -> Result<u32> {
         Ok(self.0.u32(key)?.unwrap_or(default))
     }
 
     /// A required number that may not be zero.
     fn count(&self, key: &str) -> Result<usize> {
-        match self.required(key)? {
+        match self.0.require_u32(key)? {
             0 => Err(wrong(self.0, key, "is 0".into())),
             n => Ok(n as usize),
         }
@@ -201,11 +192,14 @@ impl Reader<'_> {
 
     /// A positive, finite float.
     fn positive(&self, key: &str, default: Option<f32>) -> Result<f32> {
-        match self.0.f32(key)?.or(default) {
-            None => Err(wrong(self.0, key, "is missing; convert the checkpoint again".into())),
-            Some(x) if x.is_finite() && x > 0.0 => Ok(x),
-            Some(x) => Err(wrong(self.0, key, format!("is {x}; it must be positive and finite"))),
+        let x = match default {
+            Some(default) => self.0.f32(key)?.unwrap_or(default),
+            None => self.0.require_f32(key)?,
+        };
+        if x.is_finite() && x > 0.0 {
+            return Ok(x);
         }
+        Err(wrong(self.0, key, format!("is {x}; it must be positive and finite")))
     }
 }
 

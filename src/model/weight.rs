@@ -6,7 +6,7 @@ use std::sync::Arc;
 use half::f16;
 
 use super::config::Config;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::gguf::{File, Map, TensorInfo, TensorType};
 use crate::kernels::pack::Source;
 use crate::kernels::{PackedMatrix, Threads};
@@ -121,6 +121,16 @@ enum Stored {
     F16,
 }
 
+impl Stored {
+    /// Bytes of one value.
+    fn n_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 => 2,
+        }
+    }
+}
+
 impl TokenEmbedding {
     /// Number of rows.
     pub fn n_rows(&self) -> usize {
@@ -130,11 +140,7 @@ impl TokenEmbedding {
     /// Widens row `token` into `out`, `[n_embd]`; false when there is no such row.
     #[must_use]
     pub fn read(&self, token: u32, out: &mut [f32]) -> bool {
-        let size = match self.ty {
-            Stored::F32 => 4,
-            Stored::F16 => 2,
-        };
-        let n_bytes = self.width * size;
+        let n_bytes = self.width * self.ty.n_bytes();
         let row = (token as usize)
             .checked_mul(n_bytes)
             .and_then(|at| at.checked_add(self.start))
@@ -225,11 +231,7 @@ struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     fn error(&self, name: &str, message: impl Into<String>) -> Error {
-        let error = Error::new(ErrorKind::Model, message).at_tensor(name);
-        match self.file.path() {
-            Some(path) => error.in_file(path),
-            None => error,
-        }
+        self.file.error(message).at_tensor(name)
     }
 
     fn find(&self, name: &str) -> Result<&'a TensorInfo> {
@@ -262,8 +264,7 @@ impl<'a> Loader<'a> {
 
     fn floats(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let (bytes, ty) = self.take(name, shape)?;
-        let size = if ty == Stored::F32 { 4 } else { 2 };
-        let mut out = vec![0.0; bytes.len() / size];
+        let mut out = vec![0.0; bytes.len() / ty.n_bytes()];
         widen(bytes, ty, &mut out);
         Ok(out)
     }

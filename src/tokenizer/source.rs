@@ -83,10 +83,7 @@ impl Tokenizer {
             unk: file.u32(UNK)?,
             pad: file.u32(PAD)?,
         };
-        Self::from_parts(parts).map_err(|error| match file.path() {
-            Some(path) => error.in_file(path),
-            None => error,
-        })
+        Self::from_parts(parts).map_err(|error| file.locate(error))
     }
 
     pub(super) fn from_parts(parts: Parts<'_>) -> Result<Self> {
