@@ -4,6 +4,10 @@
 
 mod vocabulary;
 
+use std::time::Instant;
+
+use laya::convert::vocabulary_gguf;
+use laya::gguf::File;
 use laya::json::{self, Value};
 use laya::tokenizer::Tokenizer;
 use sha2::{Digest, Sha256};
@@ -203,4 +207,28 @@ fn what_users_reported() {
     assert_eq!(english.encode("a [MASK] b"), [66, 50284, 270]);
     assert_eq!(multilingual.encode(" <mask>"), [multilingual.special().mask]);
     assert_eq!((english.mask_text(), multilingual.mask_text()), ("[MASK]", "<mask>"));
+}
+
+/// Best and median of ten: `cargo test --release --test conformance_tokenizer -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints times"]
+fn time_to_open() {
+    let Some(json) = vocabulary::tokenizer_json("multilingual") else { return };
+    let file = vocabulary_gguf(&json).unwrap();
+    let path = std::env::temp_dir().join(format!("laya-time-to-open-{}.gguf", std::process::id()));
+    std::fs::write(&path, file.map().bytes()).unwrap();
+    let (mut open, mut build) = (Vec::new(), Vec::new());
+    for _ in 0..10 {
+        let start = Instant::now();
+        let file = File::open(&path).unwrap();
+        open.push(start.elapsed());
+        let start = Instant::now();
+        assert_eq!(Tokenizer::from_gguf(&file).unwrap().n_tokens(), 256_000);
+        build.push(start.elapsed());
+    }
+    std::fs::remove_file(&path).unwrap();
+    for (what, mut times) in [("File::open", open), ("Tokenizer::from_gguf", build)] {
+        times.sort();
+        println!("{what}: best {:?}, median {:?}", times[0], times[times.len() / 2]);
+    }
 }

@@ -121,6 +121,12 @@ impl File {
         self.data_start.checked_add(tensor.offset).and_then(|start| usize::try_from(start).ok())
     }
 
+    /// Gives back the memory of the file's pages before the tensor data, as [`Map::release`] does. Strings that are
+    /// still read afterwards, of whichever array, are read from the file again.
+    pub fn release_header(&self) {
+        self.map.release(0, usize::try_from(self.data_start).unwrap_or(0).min(self.map.bytes().len()));
+    }
+
     /// The alignment of tensor data, in bytes.
     pub fn alignment(&self) -> u64 {
         self.alignment

@@ -68,14 +68,41 @@ impl Map {
     /// ahead. Purely advice: it does nothing for owned buffers, on other systems, or when the system refuses.
     pub fn advise_random(&self, start: usize, len: usize) {
         #[cfg(unix)]
-        if let Bytes::Mapped(mapping) = &self.bytes
-            && start.checked_add(len).is_some_and(|end| end <= mapping.len())
-        {
+        if let Some(mapping) = self.mapped(start, len) {
             // Advice that is refused changes nothing but speed.
             let _ = mapping.advise_range(memmap2::Advice::Random, start, len);
         }
         #[cfg(not(unix))]
         let _ = (start, len);
+    }
+
+    /// Gives back the memory of the pages that hold bytes `start..start + len`: they leave the resident set of the
+    /// process. The bytes stay what they are; a page that is touched again is read again, mostly from the system's cache
+    /// of the file, and the system may map up to some 64 KiB around it along with it. So a range costs least when it is
+    /// released after everything near it was read.
+    ///
+    /// Whole pages are given back, neighbours of the range in the first and last page included. Does nothing for owned
+    /// buffers, for a range outside the file, on systems other than Unix, or when the system refuses.
+    pub fn release(&self, start: usize, len: usize) {
+        #[cfg(unix)]
+        if let Some(mapping) = self.mapped(start, len) {
+            // SAFETY: dropping pages would lose what was written to a private mapping. This one is a shared mapping of a
+            // file, never written to through it: a dropped page is read from the same file again, with the same bytes as
+            // long as the file is not changed in place, which `open` requires anyway. References into the mapping stay
+            // valid, because its addresses stay mapped.
+            let _ = unsafe { mapping.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, len) };
+        }
+        #[cfg(not(unix))]
+        let _ = (start, len);
+    }
+
+    /// The mapping, if these are bytes of one.
+    #[cfg(unix)]
+    fn mapped(&self, start: usize, len: usize) -> Option<&memmap2::Mmap> {
+        match &self.bytes {
+            Bytes::Mapped(mapping) if start.checked_add(len)? <= mapping.len() => Some(mapping),
+            Bytes::Mapped(_) | Bytes::Owned(_) => None,
+        }
     }
 }
 
@@ -121,5 +148,39 @@ mod tests {
         map.advise_random(2, usize::MAX);
         fs::write(&path, b"").unwrap();
         assert_eq!(Map::open(&path).unwrap().bytes(), b"");
+    }
+
+    /// What the system says is resident of the mapping that starts with `bytes`, in KiB.
+    #[cfg(target_os = "linux")]
+    fn resident_kib(bytes: &[u8]) -> u64 {
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let start = format!("{:x}-", bytes.as_ptr().addr());
+        let mut lines = maps.lines().skip_while(|line| !line.starts_with(&start));
+        let rss = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
+        rss.trim().trim_end_matches("kB").trim().parse().unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn released_pages_leave_the_resident_set_and_keep_their_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| (i / 5) as u8).collect();
+        fs::write(&path, &bytes).unwrap();
+        let map = Map::open(&path).unwrap();
+        let inside = map.bytes();
+        assert_eq!(inside, bytes);
+        assert_eq!(resident_kib(inside), 1024);
+        // None of these is a range of the file.
+        for (start, len) in [(1, 1 << 20), (usize::MAX, 2), ((1 << 20) + 1, 0)] {
+            map.release(start, len);
+        }
+        assert_eq!(resident_kib(inside), 1024);
+        map.release((1 << 19) + 1, 1 << 18);
+        assert!((640..768).contains(&resident_kib(inside)), "{}", resident_kib(inside));
+        map.release(0, 1 << 20);
+        assert_eq!(resident_kib(inside), 0);
+        assert_eq!(inside, bytes);
+        Map::from_vec(bytes.clone()).release(0, 1 << 20);
     }
 }

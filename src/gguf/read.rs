@@ -307,25 +307,29 @@ impl<'a> Cursor<'a> {
         self.check_count(n, PREFIX as u64, "strings")?;
         let base = self.at;
         let bytes = self.map.bytes().get(base..).unwrap_or_default();
-        let mut starts = Vec::with_capacity(usize::try_from(n).unwrap_or(0) + 1);
+        // One more than there are strings; `check_count` made sure that it is less than the file has bytes.
+        let mut starts = vec![0; usize::try_from(n).unwrap_or(0) + 1];
         let mut at = 0usize;
-        for i in 0..n {
-            let end = bytes.get(at..).and_then(<[u8]>::first_chunk::<PREFIX>).and_then(|prefix| {
-                let len = usize::try_from(u64::from_le_bytes(*prefix)).ok()?;
-                let start = at + PREFIX;
-                let end = start.checked_add(len)?;
-                (end <= bytes.len()).then_some((start, end))
-            });
-            let Some((start, end)) = end else {
+        for (i, slot) in starts.iter_mut().enumerate() {
+            let start = at + PREFIX;
+            *slot = start as u32;
+            if i as u64 == n {
+                break;
+            }
+            let len = bytes.get(at..start).and_then(|prefix| prefix.try_into().ok()).map(u64::from_le_bytes);
+            let end =
+                len.and_then(|len| start.checked_add(usize::try_from(len).ok()?)).filter(|&end| end <= bytes.len());
+            let Some(end) = end else {
                 self.at += at;
                 return Err(self.here(format!("string {i} of {n} runs past the end of the file")));
             };
-            starts.push(u32::try_from(start).map_err(|_| self.here("a string array larger than 4 GiB"))?);
             at = end;
         }
+        // As they ascend, the last one tells whether all of them fit.
+        if u32::try_from(at + PREFIX).is_err() {
+            return Err(self.here("a string array larger than 4 GiB"));
+        }
         self.at += at;
-        let next = at.checked_add(PREFIX).and_then(|next| u32::try_from(next).ok());
-        starts.push(next.ok_or_else(|| self.here("a string array larger than 4 GiB"))?);
         Ok(Strings::from_parts(Arc::clone(self.map), base, starts))
     }
 

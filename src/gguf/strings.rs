@@ -9,7 +9,7 @@ use super::map::Map;
 pub(super) const PREFIX: usize = 8;
 
 /// An array of byte strings. Read from a file it holds one 4-byte position per string into the shared bytes and copies
-/// nothing, so a vocabulary of 256,000 tokens and 580,000 merges is cheap to open.
+/// nothing, so a vocabulary of 256,000 tokens and 580,000 merges is cheap to open. Clones share both.
 #[derive(Clone)]
 pub struct Strings {
     /// The bytes the array lies in, laid out as in a file: each string is a u64 length and then its bytes.
@@ -17,13 +17,13 @@ pub struct Strings {
     /// Position of the first length prefix in `map`.
     base: usize,
     /// Start of each string's bytes from `base`, and as the last entry where the next string would start: `[len + 1]`.
-    starts: Vec<u32>,
+    starts: Arc<Vec<u32>>,
 }
 
 impl Strings {
     /// `starts` must have one more entry than there are strings, all inside `map` (the reader checks this).
     pub(super) fn from_parts(map: Arc<Map>, base: usize, starts: Vec<u32>) -> Self {
-        Self { map, base, starts }
+        Self { map, base, starts: Arc::new(starts) }
     }
 
     /// Number of strings.
@@ -38,9 +38,43 @@ impl Strings {
 
     /// The bytes of string `i`.
     pub fn get(&self, i: usize) -> Option<&[u8]> {
+        let (start, end) = self.range(i)?;
+        self.map.bytes().get(start..end)
+    }
+
+    /// The bytes from string `i` on, past its end, and its length. Reading eight bytes at a time needs no care at the
+    /// end of a string that has others behind it.
+    #[inline]
+    pub(crate) fn get_with_rest(&self, i: usize) -> Option<(&[u8], usize)> {
+        let (start, end) = self.range(i)?;
+        Some((self.map.bytes().get(start..)?, end - start))
+    }
+
+    /// All strings in order, as [`Strings::get_with_rest`] gives them.
+    #[inline]
+    pub(crate) fn iter_with_rest(&self) -> impl Iterator<Item = (&[u8], usize)> + '_ {
+        let bytes = self.map.bytes().get(self.base..).unwrap_or_default();
+        self.starts.array_windows().map(|&[start, next]| {
+            // Neither can fail: the reader found every string inside the file.
+            let bytes = bytes.get(start as usize..).unwrap_or_default();
+            (bytes, (next as usize).saturating_sub(start as usize + PREFIX))
+        })
+    }
+
+    /// The lengths of all strings in order, in bytes.
+    #[inline]
+    pub(crate) fn lens(&self) -> impl Iterator<Item = usize> + '_ {
+        self.starts
+            .array_windows()
+            .map(|&[start, next]| next.saturating_sub(start).saturating_sub(PREFIX as u32) as usize)
+    }
+
+    /// Where string `i` lies in `map`.
+    #[inline]
+    fn range(&self, i: usize) -> Option<(usize, usize)> {
         let start = *self.starts.get(i)? as usize;
         let end = (*self.starts.get(i + 1)? as usize).checked_sub(PREFIX)?;
-        self.map.bytes().get(self.base + start..self.base + end)
+        Some((self.base + start, self.base + end))
     }
 
     /// All strings in order.
@@ -71,7 +105,7 @@ impl<S: AsRef<[u8]>> FromIterator<S> for Strings {
             bytes.extend_from_slice(string);
         }
         starts.push(position(bytes.len() + PREFIX));
-        Self { map: Arc::new(Map::from_vec(bytes)), base: 0, starts }
+        Self { map: Arc::new(Map::from_vec(bytes)), base: 0, starts: Arc::new(starts) }
     }
 }
 

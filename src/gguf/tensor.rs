@@ -4,8 +4,8 @@ macro_rules! tensor_types {
     ($($(#[$doc:meta])* $variant:ident = $id:literal, $name:literal, $len:literal, $bytes:literal;)*) => {
         /// How the elements of a tensor are stored: the ggml types, by their number in the file.
         ///
-        /// This build computes with [`F32`](Self::F32) and [`F16`](Self::F16); the others can be identified, measured and
-        /// copied.
+        /// This build computes with [`F32`](Self::F32), [`F16`](Self::F16) and [`Q8_0`](Self::Q8_0); the others can be
+        /// identified, measured and copied.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[allow(non_camel_case_types)]
         pub enum TensorType { $($(#[$doc])* $variant = $id,)* }

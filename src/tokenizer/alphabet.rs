@@ -1,6 +1,8 @@
 //! The symbols a word consists of before any merge.
 
-use super::vocabulary::{Index, METASPACE, TokenType, Vocabulary};
+use super::index::Index;
+use super::span::Span;
+use super::vocabulary::{METASPACE, Vocabulary};
 
 /// Ids by byte.
 type Bytes = [Option<u32>; 256];
@@ -20,7 +22,7 @@ impl ByteAlphabet {
                     char::from_u32(spare - 1).unwrap_or_default()
                 }
             };
-            *id = index.id(spelled.encode_utf8(&mut [0; 4]).as_bytes());
+            *id = index.id(Span::from(spelled.encode_utf8(&mut [0; 4]).as_bytes()));
         }
         Self(ids)
     }
@@ -45,14 +47,11 @@ impl CharAlphabet {
     pub(super) fn new(vocabulary: &Vocabulary, index: &Index<'_>, unk: u32) -> Self {
         let mut bytes = Box::new([None; 256]);
         for (byte, id) in bytes.iter_mut().enumerate() {
-            *id = index.id(format!("<0x{byte:02X}>").as_bytes());
+            *id = index.id(Span::from(format!("<0x{byte:02X}>").as_bytes()));
         }
         let mut alphabet = Self { page: Vec::new(), pages: Vec::new(), bytes, unk };
-        for (id, token, ty) in vocabulary.iter() {
-            if token.len() <= 4
-                && ty != TokenType::Unused
-                && let Some(c) = only_char(token)
-            {
+        for (id, token) in vocabulary.iter_short(char::MAX.len_utf8()) {
+            if let Some(c) = only_char(token.bytes()) {
                 alphabet.insert(c, id);
             }
         }

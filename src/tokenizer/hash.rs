@@ -18,6 +18,12 @@ impl Seed {
         fold(word ^ self.0, 0x9E37_79B9_7F4A_7C15)
     }
 
+    /// Hash of some numbers.
+    #[inline]
+    pub(super) fn words<const W: usize>(self, words: [u64; W]) -> u64 {
+        words.iter().fold(self.0, |hash, word| fold(hash ^ word, 0x9E37_79B9_7F4A_7C15))
+    }
+
     /// Hash of a byte string.
     #[inline]
     pub(super) fn bytes(self, bytes: &[u8]) -> u64 {
@@ -34,6 +40,12 @@ impl Seed {
         };
         fold(hash ^ tail, 0xD6E8_FEB8_6659_FD93)
     }
+}
+
+/// The upper half of a hash, scaled to below `n`: a place in a table of that length, which has to be less than 2^32.
+#[inline(always)]
+pub(super) fn scaled(hash: u64, n: usize) -> usize {
+    (((hash >> 32) * n as u64) >> 32) as usize
 }
 
 /// Both halves of the 128-bit product, folded together.

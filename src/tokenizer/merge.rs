@@ -1,96 +1,76 @@
 //! The merges of byte-pair encoding.
 
 use std::hint::black_box;
+use std::mem;
 
 use crate::error::{Error, Result};
 use crate::gguf::Strings;
 
-use super::hash::Seed;
-use super::vocabulary::{BATCH, Index, MAX_TOKENS, Vocabulary, invalid};
+use super::index::{BATCH, Index, NONE, Short};
+pub(super) use super::pair::NO_MERGE;
+use super::pair::{Builder, KEY_BITS, Pairs};
+use super::span::{Span, WORD};
+use super::vocabulary::{MAX_TOKENS, Vocabulary, invalid};
 
 pub(super) const MERGES: &str = "tokenizer.ggml.merges";
 /// The byte-level spelling of a space, and what the converter writes for a space inside a merge half.
 const SPELLED_SPACE: &str = "\u{120}";
 
-/// The rank of a pair that does not merge: after every real one.
-pub(super) const NO_MERGE: u32 = (1 << RANK_BITS) - 1;
-const RANK_BITS: u32 = 22;
 const ID_BITS: u32 = 21;
-const _: () = assert!(1 << ID_BITS == MAX_TOKENS && 2 * ID_BITS + RANK_BITS == 64);
+const _: () = assert!(1 << ID_BITS == MAX_TOKENS && 2 * ID_BITS == KEY_BITS);
 
-/// (left id, right id) to rank, by open addressing, and rank to merged id. A slot is one word (left, right, rank from the
-/// top bits down) so that most look-ups touch one cache line.
+/// (left id, right id) to rank, and rank to merged id.
 pub(super) struct Merges {
-    seed: Seed,
-    slots: Vec<u64>,
+    pairs: Pairs,
     /// Merged id by rank.
     ids: Vec<u32>,
-    n_pairs: usize,
 }
-
-/// The slot of a free place: its rank is [`NO_MERGE`].
-const FREE: u64 = u64::MAX;
 
 impl Merges {
     /// Reads `"left right"` strings, their position being their rank. A pair that occurs again takes the later rank,
     /// as in the reference's map.
     pub(super) fn new(strings: &Strings, vocabulary: &Vocabulary, index: &Index<'_>, metaspace: bool) -> Result<Self> {
-        if strings.len() >= NO_MERGE as usize {
-            return Err(invalid(MERGES, format!("holds {} merges; at most {NO_MERGE} can be ranked", strings.len())));
+        let n = strings.len();
+        if n >= NO_MERGE as usize {
+            return Err(invalid(MERGES, format!("holds {n} merges; at most {NO_MERGE} can be ranked")));
         }
-        let capacity = (strings.len() * 4 / 3 + 1).next_power_of_two();
-        let ids = Vec::with_capacity(strings.len());
-        let mut merges = Self { seed: Seed::new(), slots: vec![FREE; capacity], ids, n_pairs: 0 };
-        let mut batch = Vec::with_capacity(BATCH);
-        let mut pairs = Vec::with_capacity(BATCH);
-        let mut strings = (0u32..).zip(strings.iter());
-        let mut guess = 0;
-        loop {
-            batch.clear();
-            for (rank, string) in strings.by_ref().take(BATCH) {
-                let halves = halves(string).ok_or_else(|| bad(rank, string, "is not two tokens"))?;
-                batch.push((rank, string, halves, (index.search(halves.0), index.search(halves.1))));
+        let mut reader = Reader {
+            strings,
+            index,
+            metaspace,
+            pairs: Builder::new(n),
+            short: Vec::with_capacity(BATCH),
+            long: Vec::with_capacity(2 * BATCH),
+        };
+        let mut ids = Vec::with_capacity(n);
+        let mut merged = Merged::default();
+        let mut strings = (0u32..).zip(strings.iter_with_rest());
+        while ids.len() < n {
+            for (rank, (bytes, len)) in strings.by_ref().take(BATCH) {
+                let line = Line::new(rank, Span::new(bytes, len))?;
+                if merged.is(line) || {
+                    merged = Merged::new(vocabulary, merged.id + 1);
+                    merged.is(line)
+                } {
+                    reader.push(line);
+                } else {
+                    merged = Merged::new(vocabulary, reader.push_with_merged(line)?);
+                }
+                ids.push(merged.id);
             }
-            if batch.is_empty() {
-                return Ok(merges);
-            }
-            for (.., (left, right)) in &batch {
-                index.touch(left);
-                index.touch(right);
-            }
-            pairs.clear();
-            for &(rank, string, (left, right), (left_search, right_search)) in &batch {
-                // Metaspace text has no spaces, so a half spelled with one is never reached; it still has to exist.
-                let spelled = |half: &[u8]| index.id(&spaced(half).filter(|_| metaspace)?);
-                let left_id = index.find(left, &left_search).ok().or_else(|| spelled(left));
-                let right_id = index.find(right, &right_search).ok().or_else(|| spelled(right));
-                // Vocabularies number merged tokens in the order of their merges: mostly this one or the next.
-                let is_merged =
-                    |id: &u32| vocabulary.used(*id).and_then(|token| token.strip_prefix(left)) == Some(right);
-                let id = [guess, guess + 1].into_iter().find(is_merged).or_else(|| {
-                    let merged = [left, right].concat();
-                    index.id(&merged).or_else(|| spelled(&merged))
-                });
-                let missing = |what| bad(rank, string, what);
-                let left = left_id.ok_or_else(|| missing("starts with a token that is not in the vocabulary"))?;
-                let right = right_id.ok_or_else(|| missing("ends with a token that is not in the vocabulary"))?;
-                guess = id.ok_or_else(|| missing("makes a token that is not in the vocabulary"))?;
-                merges.ids.push(guess);
-                pairs.push((rank, left, right, merges.home(left, right)));
-            }
-            for &(.., home) in &pairs {
-                black_box(merges.slots.get(home).copied());
-            }
-            for &(rank, left, right, _) in &pairs {
-                merges.insert(left, right, rank);
+            reader.add_short()?;
+            if reader.long.len() >= BATCH {
+                reader.add_long()?;
             }
         }
+        reader.add_long()?;
+        Ok(Self { pairs: reader.pairs.build(), ids })
     }
 
     /// The rank of two neighbours, [`NO_MERGE`] if they do not merge.
     #[inline]
     pub(super) fn rank(&self, left: u32, right: u32) -> u32 {
-        self.slots.get(self.probe(left, right)).map_or(NO_MERGE, |&slot| slot as u32 & NO_MERGE)
+        self.pairs.rank(key(left, right))
     }
 
     /// The token that the merge of `rank` makes.
@@ -101,45 +81,141 @@ impl Merges {
 
     /// Number of different pairs.
     pub(super) fn n_pairs(&self) -> usize {
-        self.n_pairs
+        self.pairs.len()
     }
+}
 
-    fn insert(&mut self, left: u32, right: u32, rank: u32) {
-        let at = self.probe(left, right);
-        if let Some(slot) = self.slots.get_mut(at) {
-            self.n_pairs += usize::from(*slot == FREE);
-            *slot = key(left, right) << RANK_BITS | u64::from(rank);
+/// The two tokens of a merge.
+#[derive(Clone, Copy)]
+struct Line<'s> {
+    rank: u32,
+    left: Span<'s>,
+    right: Span<'s>,
+}
+
+impl<'s> Line<'s> {
+    #[inline(always)]
+    fn new(rank: u32, string: Span<'s>) -> Result<Self> {
+        // A token may itself start with a space.
+        match string.inner_space() {
+            Some(space) => Ok(Self { rank, left: string.first(space), right: string.skip(space + 1) }),
+            None => Err(bad(rank, string.bytes(), "is not two tokens")),
         }
     }
 
-    /// The slot where the pair is if no other is in its way.
-    #[inline]
-    fn home(&self, left: u32, right: u32) -> usize {
-        self.seed.word(key(left, right)) as usize & (self.slots.len() - 1)
+    /// An error about this merge.
+    #[cold]
+    fn error(self, what: &str) -> Error {
+        bad(self.rank, &[self.left.bytes(), b" ", self.right.bytes()].concat(), what)
+    }
+}
+
+/// The token that a merge makes.
+///
+/// Vocabularies number merged tokens in the order of their merges: mostly a merge makes the same token as the one before
+/// it, or the next one, and then it need not be looked for.
+#[derive(Clone, Copy, Default)]
+struct Merged<'v> {
+    id: u32,
+    token: Span<'v>,
+}
+
+impl<'v> Merged<'v> {
+    fn new(vocabulary: &'v Vocabulary, id: u32) -> Self {
+        Self { id, token: vocabulary.used(id).unwrap_or_default() }
     }
 
-    /// The slot of the pair, or the free one where it belongs. Ends because a quarter of the slots is free.
-    #[inline]
-    fn probe(&self, left: u32, right: u32) -> usize {
-        let key = key(left, right);
-        let mut at = self.home(left, right);
-        while let Some(&slot) = self.slots.get(at) {
-            if slot == FREE || slot >> RANK_BITS == key {
-                break;
+    /// Whether this token is both halves together.
+    #[inline(always)]
+    fn is(&self, Line { left, right, .. }: Line<'_>) -> bool {
+        self.token.len() == left.len() + right.len()
+            && self.token.starts_with(left)
+            && self.token.skip(left.len()).starts_with(right)
+    }
+}
+
+/// Looks up the halves of merges, many at a time, and collects the pairs.
+struct Reader<'a> {
+    strings: &'a Strings,
+    index: &'a Index<'a>,
+    metaspace: bool,
+    pairs: Builder,
+    /// Merges by rank whose halves are both short, to be looked up.
+    short: Vec<(u32, Short, Short)>,
+    /// The others.
+    long: Vec<Line<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    /// Takes up a merge.
+    #[inline(always)]
+    fn push(&mut self, line: Line<'a>) {
+        if line.left.len() <= WORD && line.right.len() <= WORD {
+            self.short.push((line.rank, self.index.search_short(line.left), self.index.search_short(line.right)));
+        } else {
+            self.long.push(line);
+        }
+    }
+
+    /// Takes up a merge, and finds the token that it makes.
+    #[cold]
+    fn push_with_merged(&mut self, line: Line<'a>) -> Result<u32> {
+        self.add(line)?;
+        let merged = [line.left.bytes(), line.right.bytes()].concat();
+        self.id(Span::from(&*merged)).ok_or_else(|| line.error("makes a token that is not in the vocabulary"))
+    }
+
+    /// Adds the pairs of [`Reader::short`].
+    #[inline(always)]
+    fn add_short(&mut self) -> Result<()> {
+        let index = self.index;
+        let peek = |sum, (_, left, right): &(u32, Short, Short)| sum ^ index.peek_short(left) ^ index.peek_short(right);
+        black_box(self.short.iter().fold(0, peek));
+        let mut short = mem::take(&mut self.short);
+        for &(rank, left, right) in &short {
+            let (left, right) = (index.id_short(left), index.id_short(right));
+            if left != NONE && right != NONE {
+                self.pairs.add(key(left, right), rank);
+            } else {
+                let (bytes, len) = self.strings.get_with_rest(rank as usize).unwrap_or_default();
+                self.add(Line::new(rank, Span::new(bytes, len))?)?;
             }
-            at = (at + 1) & (self.slots.len() - 1);
         }
-        at
+        short.clear();
+        self.short = short;
+        Ok(())
+    }
+
+    /// Adds the pairs of [`Reader::long`].
+    fn add_long(&mut self) -> Result<()> {
+        let index = self.index;
+        black_box(self.long.iter().fold(0, |sum, line| sum ^ index.peek(line.left) ^ index.peek(line.right)));
+        let mut long = mem::take(&mut self.long);
+        for &line in &long {
+            self.add(line)?;
+        }
+        long.clear();
+        self.long = long;
+        Ok(())
+    }
+
+    fn add(&mut self, line: Line<'_>) -> Result<()> {
+        let missing = |what| move || line.error(what);
+        let left = self.id(line.left).ok_or_else(missing("starts with a token that is not in the vocabulary"))?;
+        let right = self.id(line.right).ok_or_else(missing("ends with a token that is not in the vocabulary"))?;
+        self.pairs.add(key(left, right), line.rank);
+        Ok(())
+    }
+
+    /// The id of a token of a merge. Metaspace text has no spaces, so a token spelled with one is never reached; it still
+    /// has to exist.
+    fn id(&self, token: Span<'_>) -> Option<u32> {
+        let spelled = || self.index.id(Span::from(&*spaced(token.bytes()).filter(|_| self.metaspace)?));
+        self.index.id(token).or_else(spelled)
     }
 }
 
-/// The two tokens of a merge. A token may itself start with a space.
-fn halves(string: &[u8]) -> Option<(&[u8], &[u8])> {
-    let space = string.iter().skip(1).position(|&byte| byte == b' ')? + 1;
-    let (left, rest) = string.split_at_checked(space)?;
-    Some((left, rest.get(1..)?))
-}
-
+#[cold]
 fn bad(rank: u32, string: &[u8], what: &str) -> Error {
     invalid(MERGES, format!("merge {rank} ({:?}) {what}", String::from_utf8_lossy(string)))
 }

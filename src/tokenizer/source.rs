@@ -8,9 +8,10 @@ use crate::gguf::{File, Strings};
 
 use super::added::{Added, Finder};
 use super::alphabet::{ByteAlphabet, CharAlphabet};
+use super::index::Index;
 use super::merge::{MERGES, Merges};
 use super::nfc::nfc;
-use super::vocabulary::{Index, METASPACE, TOKEN_TYPE, TOKENS, Vocabulary, invalid};
+use super::vocabulary::{METASPACE, TOKEN_TYPE, TOKENS, Vocabulary, invalid};
 use super::{Alphabet, Family, Special, Tokenizer};
 
 const FAMILY: &str = "decision.laya.tokenizer";
@@ -83,7 +84,10 @@ impl Tokenizer {
             unk: file.u32(UNK)?,
             pad: file.u32(PAD)?,
         };
-        Self::from_parts(parts).map_err(|error| file.locate(error))
+        let tokenizer = Self::from_parts(parts).map_err(|error| file.locate(error));
+        // The strings of 580,000 merges are not read again, and those of the tokens hardly ever.
+        file.release_header();
+        tokenizer
     }
 
     pub(super) fn from_parts(parts: Parts<'_>) -> Result<Self> {
@@ -102,14 +106,18 @@ impl Tokenizer {
         drop(index);
 
         let (mut raw, mut normalized) = (Vec::new(), Vec::new());
-        for (id, token, ty) in vocabulary.iter() {
+        for (id, ty) in vocabulary.types() {
             let flags = match &flags {
                 Some(flags) => flags.get(&(id as i32)).copied(),
                 // Files of this family do not carry the flags; its published tokenizers have this one.
                 None if metaspace && id == special.mask => Some(LSTRIP),
                 None => None,
             };
-            if !ty.is_added() && flags.is_none() || token.is_empty() {
+            if !ty.is_added() && flags.is_none() {
+                continue;
+            }
+            let token = vocabulary.token(id).unwrap_or_default();
+            if token.is_empty() {
                 continue;
             }
             let text = std::str::from_utf8(token).map_err(|_| {

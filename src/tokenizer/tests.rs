@@ -184,6 +184,45 @@ fn a_merge_may_start_with_a_space_and_spell_one() {
     assert_eq!(tiny.build().unwrap().n_merges(), 5);
 }
 
+/// Every merge of "c" to "ccc...", more than are looked up together, with halves of all lengths.
+#[test]
+fn many_merges_of_all_lengths() {
+    let mut tiny = metaspace();
+    let first = tiny.tokens.len();
+    let word = |n: usize| "c".repeat(n);
+    tiny.tokens.extend((1..=40).map(|n| word(n).into_bytes()));
+    tiny.types.resize(tiny.tokens.len(), 1);
+    tiny.merges.clear();
+    let mut expected = Vec::new();
+    for n in 2..=40 {
+        for left in 1..n {
+            tiny.merges.push(format!("{} {}", word(left), word(n - left)).into_bytes());
+            expected.push([left, n - left, n].map(|n| (first + n - 1) as u32));
+        }
+    }
+    // Not in the order of their tokens.
+    tiny.merges.rotate_left(333);
+    expected.rotate_left(333);
+    let tokenizer = tiny.build().unwrap();
+    assert_eq!(tokenizer.n_merges(), expected.len());
+    for (rank, [left, right, merged]) in (0..).zip(expected) {
+        assert_eq!(tokenizer.merges.rank(left, right), rank);
+        assert_eq!(tokenizer.merges.id(rank), merged);
+    }
+    let n = tiny.merges.len();
+    for at in [0, 1, 63, 64, 65, n / 2, n - 1] {
+        for (half, what) in [("starts", "cccccccccd c"), ("ends", "c cccccccccd"), ("ends", "c d"), ("starts", "d c")] {
+            let mut tiny = tiny.clone();
+            tiny.merges[at] = what.as_bytes().to_vec();
+            let message = format!("merge {at} ({what:?}) {half} with a token that is not in the vocabulary");
+            assert_eq!(tiny.refusal(), format!("key tokenizer.ggml.merges: {message}"));
+        }
+        let mut tiny = tiny.clone();
+        tiny.merges[at] = format!("{} {}", word(20), word(21)).into_bytes();
+        assert!(tiny.refusal().ends_with("makes a token that is not in the vocabulary"));
+    }
+}
+
 #[test]
 fn short_medium_and_long_words_merge_alike() {
     let tokenizer = metaspace().build().unwrap();

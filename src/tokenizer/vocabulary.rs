@@ -1,11 +1,11 @@
-//! Tokens by id, and (while a tokenizer is built) ids by token.
+//! Tokens by id.
 
-use std::hint::black_box;
+use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::Strings;
 
-use super::hash::Seed;
+use super::span::Span;
 
 /// What `tokenizer.ggml.token_type` says about a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,6 +47,8 @@ pub(super) struct Vocabulary {
     types: Vec<TokenType>,
     /// Tokens whose spaces the converter made from U+2581, with it put back, by ascending id.
     restored: Vec<(u32, Box<[u8]>)>,
+    /// From the first of their ids to past the last one: for most tokens there is nothing to look for.
+    restored_ids: Range<u32>,
 }
 
 /// The merge table packs two ids and a rank into one word. The largest vocabularies in use have an eighth of this.
@@ -74,15 +76,15 @@ impl Vocabulary {
             let message = format!("holds {} types for {} tokens", types.len(), tokens.len());
             return Err(invalid(TOKEN_TYPE, message));
         }
-        let types = types
-            .iter()
-            .enumerate()
-            .map(|(id, &number)| {
-                TokenType::new(number).ok_or_else(|| {
-                    invalid(TOKEN_TYPE, format!("token {id} has the unknown type {number}; 0 to 6 exist"))
-                })
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let numbers = types;
+        let mut types = Vec::with_capacity(numbers.len());
+        for (id, &number) in numbers.iter().enumerate() {
+            let Some(ty) = TokenType::new(number) else {
+                let message = format!("token {id} has the unknown type {number}; 0 to 6 exist");
+                return Err(invalid(TOKEN_TYPE, message));
+            };
+            types.push(ty);
+        }
         let mut restored = Vec::new();
         if restore {
             for (id, _) in types.iter().enumerate().filter(|(_, ty)| **ty == TokenType::UserDefined) {
@@ -96,7 +98,11 @@ impl Vocabulary {
                 }
             }
         }
-        Ok(Self { tokens, types, restored })
+        let restored_ids = match (restored.first(), restored.last()) {
+            (Some(&(first, _)), Some(&(last, _))) => first..last + 1,
+            _ => 0..0,
+        };
+        Ok(Self { tokens, types, restored, restored_ids })
     }
 
     /// Number of ids.
@@ -106,135 +112,58 @@ impl Vocabulary {
     }
 
     /// The bytes token `id` stands for in the tokenizer.
-    #[inline]
     pub(super) fn token(&self, id: u32) -> Option<&[u8]> {
-        if !self.restored.is_empty()
-            && self.token_type(id) == Some(TokenType::UserDefined)
-            && let Ok(at) = self.restored.binary_search_by_key(&id, |(id, _)| *id)
-        {
-            return self.restored.get(at).map(|(_, token)| &**token);
+        self.span(id).map(Span::bytes)
+    }
+
+    /// The same where it lies.
+    #[inline]
+    pub(super) fn span(&self, id: u32) -> Option<Span<'_>> {
+        let (bytes, len) = self.tokens.get_with_rest(id as usize)?;
+        Some(self.restored(id).unwrap_or_else(|| Span::new(bytes, len)))
+    }
+
+    /// The token of `id` with its spaces put back, if it had any.
+    #[inline]
+    fn restored(&self, id: u32) -> Option<Span<'_>> {
+        if !self.restored_ids.contains(&id) {
+            return None;
         }
-        self.tokens.get(id as usize)
+        let at = self.restored.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.restored.get(at).map(|(_, token)| Span::from(&**token))
     }
 
     /// The same, but only for ids that stand for something.
     #[inline]
-    pub(super) fn used(&self, id: u32) -> Option<&[u8]> {
-        self.token(id).filter(|_| self.token_type(id) != Some(TokenType::Unused))
+    pub(super) fn used(&self, id: u32) -> Option<Span<'_>> {
+        if self.token_type(id)? == TokenType::Unused { None } else { self.span(id) }
     }
 
+    #[inline]
     pub(super) fn token_type(&self, id: u32) -> Option<TokenType> {
         self.types.get(id as usize).copied()
     }
 
-    /// All ids in order, with their tokens and types.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &[u8], TokenType)> + '_ {
-        (0u32..).zip(&self.types).map(|(id, &ty)| (id, self.token(id).unwrap_or_default(), ty))
-    }
-}
-
-/// Ids by token, by open addressing. Short tokens are compared in the slot itself, longer ones where the file has them.
-pub(super) struct Index<'v> {
-    vocabulary: &'v Vocabulary,
-    seed: Seed,
-    slots: Vec<Slot>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Slot {
-    /// The token itself, zero-padded, up to 8 bytes; its hash if it is longer.
-    head: u64,
-    /// Length of the token, and its id + 1; both 0 when free.
-    len: u32,
-    entry: u32,
-}
-
-const FREE: Slot = Slot { head: 0, len: 0, entry: 0 };
-
-/// Tokens looked up together. The tables are larger than the caches; touching many slots in a row, before anything depends
-/// on one of them, lets their cache misses overlap (a third of the time for 580,000 merges).
-pub(super) const BATCH: usize = 64;
-
-/// Where to look for a token, and what must be there.
-#[derive(Clone, Copy)]
-pub(super) struct Search {
-    head: u64,
-    hash: u64,
-}
-
-impl<'v> Index<'v> {
-    /// Indexes every token but the unused ones.
-    pub(super) fn new(vocabulary: &'v Vocabulary) -> Result<Self> {
-        let capacity = (vocabulary.len() as usize * 4 / 3 + 1).next_power_of_two();
-        let mut index = Self { vocabulary, seed: Seed::new(), slots: vec![FREE; capacity] };
-        let mut tokens = vocabulary.iter().filter(|(.., ty)| *ty != TokenType::Unused);
-        let mut batch = Vec::with_capacity(BATCH);
-        loop {
-            batch.clear();
-            batch.extend(tokens.by_ref().take(BATCH).map(|(id, token, _)| (id, token, index.search(token))));
-            if batch.is_empty() {
-                return Ok(index);
-            }
-            batch.iter().for_each(|(.., search)| index.touch(search));
-            for (id, token, search) in &batch {
-                index.insert(*id, token, search)?;
-            }
-        }
+    /// All ids that stand for something, in order, with their tokens, but not all of those that are longer than `max` bytes.
+    /// Much quicker than all of them.
+    pub(super) fn iter_short(&self, max: usize) -> impl Iterator<Item = (u32, Span<'_>)> + '_ {
+        // What the file has is never longer than the token.
+        let short = (0u32..).zip(self.tokens.lens()).filter(move |&(_, len)| len <= max);
+        short.filter_map(|(id, _)| Some((id, self.used(id)?)))
     }
 
-    fn insert(&mut self, id: u32, token: &[u8], search: &Search) -> Result<()> {
-        let at = match self.find(token, search) {
-            Ok(other) => {
-                let token = String::from_utf8_lossy(token);
-                return Err(invalid(TOKENS, format!("tokens {other} and {id} are both {token:?}")));
-            }
-            Err(at) => at,
-        };
-        if let Some(slot) = self.slots.get_mut(at) {
-            *slot = Slot { head: search.head, len: token.len() as u32, entry: id + 1 };
-        }
-        Ok(())
+    /// Number of tokens of at most `max` bytes in the file, those that stand for nothing included.
+    pub(super) fn n_short(&self, max: usize) -> u32 {
+        self.tokens.lens().filter(|&len| len <= max).count() as u32
     }
 
-    /// The id of `token`.
-    pub(super) fn id(&self, token: &[u8]) -> Option<u32> {
-        self.find(token, &self.search(token)).ok()
+    /// Number of tokens that are longer than in the file.
+    pub(super) fn n_restored(&self) -> u32 {
+        self.restored.len() as u32
     }
 
-    pub(super) fn search(&self, token: &[u8]) -> Search {
-        if token.len() > 8 {
-            let hash = self.seed.bytes(token);
-            return Search { head: hash, hash };
-        }
-        let mut head = [0; 8];
-        for (to, from) in head.iter_mut().zip(token) {
-            *to = *from;
-        }
-        let head = u64::from_le_bytes(head);
-        Search { head, hash: self.seed.word(head) }
-    }
-
-    /// Brings the slot of a search into the cache.
-    #[inline]
-    pub(super) fn touch(&self, search: &Search) {
-        black_box(self.slots.get(search.hash as usize & (self.slots.len() - 1)).copied());
-    }
-
-    /// The id of `token`, or the free slot where it belongs. Ends because a quarter of the slots is free.
-    #[inline]
-    pub(super) fn find(&self, token: &[u8], search: &Search) -> Result<u32, usize> {
-        let mask = self.slots.len() - 1;
-        let mut at = search.hash as usize & mask;
-        loop {
-            let slot = self.slots.get(at).copied().unwrap_or(FREE);
-            let Some(id) = slot.entry.checked_sub(1) else { return Err(at) };
-            if slot.head == search.head
-                && slot.len as usize == token.len()
-                && (token.len() <= 8 || self.vocabulary.token(id) == Some(token))
-            {
-                return Ok(id);
-            }
-            at = (at + 1) & mask;
-        }
+    /// All ids in order, with their types.
+    pub(super) fn types(&self) -> impl Iterator<Item = (u32, TokenType)> + '_ {
+        (0u32..).zip(self.types.iter().copied())
     }
 }
