@@ -5,18 +5,18 @@
 
 mod random;
 
-use std::hint::black_box;
+use std::sync::Mutex;
 
 use laya::kernels::arch::tile::Tile;
-use laya::kernels::attention::{Head, Scratch};
-use laya::kernels::elementary::{Activate, Activation, AddInPlace, Gate, ReluInPlace, Widen, exp};
+use laya::kernels::attention::{Columns, Head, Scratch};
+use laya::kernels::elementary::{Activate, Activation, AddInPlace, exp};
 use laya::kernels::lane::{Isa, LANES, Operation};
-use laya::kernels::norm::LayerNorm;
-use laya::kernels::pack::Source;
-use laya::kernels::product::product;
+use laya::kernels::norm::{LayerNorm, Norm};
+use laya::kernels::pack::{Panel, Source, Widen};
+use laya::kernels::product::{self, Finish, Output};
 use laya::kernels::rotary::{RotaryTable, Rotate};
 use laya::kernels::scalar::fused_multiply_add;
-use laya::kernels::{InstructionSet, PackedMatrix, Threads};
+use laya::kernels::{InstructionSet, Interleaved, PackedMatrix, Product, Threads};
 use random::SplitMix64 as Random;
 
 impl Random {
@@ -271,6 +271,7 @@ fn elementary_operations_have_the_scalar_bits() {
     inputs.extend((0..30_000).map(|_| random.unit() * 20.0));
     inputs.truncate(inputs.len() / LANES * LANES);
     let halves: Vec<u16> = (0..=u16::MAX).collect();
+    let quants: Vec<i8> = (0..halves.len() * 32).map(|i| (i * 7 + i / 256) as i8).collect();
     let of = |isa: InstructionSet| {
         let mut out = Vec::new();
         let mut x = inputs.clone();
@@ -280,18 +281,19 @@ fn elementary_operations_have_the_scalar_bits() {
         isa.run(Activate(&mut x, Activation::Gelu));
         out.push(x);
         let mut x = inputs.clone();
-        isa.run(ReluInPlace(&mut x));
-        out.push(x);
-        let mut x = inputs.clone();
         isa.run(AddInPlace(&mut x, &inputs[1..]));
         out.push(x);
-        for activation in [Activation::Gelu, Activation::GeluTanh] {
-            let mut x = vec![0.0; inputs.len() / 2];
-            isa.run(Gate { row: &inputs[..inputs.len() / 2 * 2], out: &mut x, activation });
-            out.push(x);
-        }
-        let mut x = vec![0.0; halves.len()];
-        isa.run(Widen(&halves, &mut x));
+        let mut x = inputs.clone();
+        isa.run(Activate(&mut x, Activation::GeluTanh));
+        out.push(x);
+        let mut x = Vec::new();
+        isa.run(Widen(Panel::F16(&halves), &mut x));
+        out.push(x);
+        let mut x = Vec::new();
+        isa.run(Widen(Panel::Q8_0 { quants: &quants, scales: &halves }, &mut x));
+        out.push(x);
+        let mut x = vec![0.0; 16 * 6];
+        isa.run(Transpose(&inputs[..96], &mut x));
         out.push(x);
         // Payloads of NaN are not numbers: only that they are NaN is compared.
         out.concat().iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect::<Vec<_>>()
@@ -300,6 +302,51 @@ fn elementary_operations_have_the_scalar_bits() {
     for isa in sets() {
         assert_eq!(scalar, of(isa), "{}", isa.name());
     }
+}
+
+/// Sixteen lanes of six rows, transposed.
+struct Transpose<'a>(&'a [f32], &'a mut [f32]);
+impl Operation for Transpose<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let (rows, _) = self.0.as_chunks::<LANES>();
+        let rows: [I::V; 6] = std::array::from_fn(|i| isa.load(&rows[i]));
+        isa.store_interleaved(&rows, self.1);
+    }
+}
+
+fn le_bytes<T, const N: usize>(values: &[T], bytes: impl Fn(&T) -> [u8; N]) -> Vec<u8> {
+    values.iter().flat_map(bytes).collect()
+}
+
+/// Q8_0 blocks of random scales and bytes, and the values they stand for: `[n, k]`, and `k` is whole blocks.
+fn quantized(random: &mut Random, n: usize, k: usize) -> (Vec<u8>, Vec<f32>) {
+    let (mut bytes, mut values) = (Vec::new(), Vec::new());
+    for _ in 0..n * k / 32 {
+        let scale = half::f16::from_f32(random.unit() / 64.0);
+        bytes.extend(scale.to_le_bytes());
+        for _ in 0..32 {
+            let quant = random.next() as i8;
+            bytes.push(quant as u8);
+            values.push(scale.to_f32() * f32::from(quant));
+        }
+    }
+    (bytes, values)
+}
+
+fn run(isa: InstructionSet, threads: &Threads, x: &[f32], product: Product<'_>, y: Output<'_>) {
+    let scratch: Vec<_> = (0..threads.count()).map(|_| Mutex::new(product::Scratch::default())).collect();
+    let mut input = Interleaved::default();
+    input.fill(isa, threads, x, product.weights.k(), None);
+    product.run(isa, threads, &scratch, &input, y);
+}
+
+/// `v = sum over k of x[m][k] * w[n][k] + bias[n]`, in the loop of the contract.
+fn plain_product(x: &[f32], w: &[f32], k: usize, bias: Option<&[f32]>) -> Vec<f32> {
+    let n = w.len() / k;
+    let sum = |x: &[f32], w: &[f32]| x.iter().zip(w).fold(0.0_f32, |sum, (x, w)| x.mul_add(*w, sum));
+    x.chunks(k).flat_map(|x| (0..n).map(move |j| sum(x, &w[j * k..][..k]) + bias.map_or(0.0, |bias| bias[j]))).collect()
 }
 
 #[test]
@@ -312,33 +359,91 @@ fn a_product_has_the_bits_of_the_plain_loop() {
         let w = random.values(n * k, 1.0);
         let bias = random.values(n, 1.0);
         let w16: Vec<half::f16> = w.iter().map(|w| half::f16::from_f32(*w)).collect();
-        let bytes: Vec<u8> = w.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let bytes16: Vec<u8> = w16.iter().flat_map(|w| w.to_bits().to_le_bytes()).collect();
-        let plain = |w: &dyn Fn(usize) -> f32, bias: Option<&[f32]>| -> Vec<f32> {
-            let mut y = Vec::new();
-            for i in 0..m {
-                for j in 0..n {
-                    let mut sum = 0.0_f32;
-                    for t in 0..k {
-                        sum = x[i * k + t].mul_add(w(j * k + t), sum);
-                    }
-                    y.push(bias.map_or(sum, |bias| sum + bias[j]));
-                }
-            }
-            y
-        };
-        let expected = [plain(&|i| w[i], None), plain(&|i| w[i], Some(&bias)), plain(&|i| w16[i].to_f32(), None)];
+        let (bytes, bytes16) = (le_bytes(&w, |w| w.to_le_bytes()), le_bytes(&w16, |w| w.to_le_bytes()));
+        let widened: Vec<f32> = w16.iter().map(|w| w.to_f32()).collect();
+        let mut cases = vec![
+            (Source::F32(&bytes), plain_product(&x, &w, k, None), None),
+            (Source::F32(&bytes), plain_product(&x, &w, k, Some(&bias)), Some(bias.as_slice())),
+            (Source::F16(&bytes16), plain_product(&x, &widened, k, None), None),
+        ];
+        let (bytes8, values8) = quantized(&mut random, n, k.next_multiple_of(32));
+        if k.is_multiple_of(32) {
+            cases.push((Source::Q8_0(&bytes8), plain_product(&x, &values8, k, Some(&bias)), Some(&bias)));
+        }
         for isa in sets() {
             for count in [1, 2, 3] {
                 let threads = Threads::new(count).unwrap();
-                let packed = PackedMatrix::pack(Source::F32(&bytes), n, k, &threads).unwrap();
-                let packed16 = PackedMatrix::pack(Source::F16(&bytes16), n, k, &threads).unwrap();
-                let cases = [(&packed, None), (&packed, Some(bias.as_slice())), (&packed16, None)];
-                for ((weights, bias), expected) in cases.into_iter().zip(&expected) {
+                for (source, expected, bias) in &cases {
+                    let weights = PackedMatrix::pack(*source, n, k, 1, &threads).unwrap();
                     let mut y = vec![f32::NAN; m * n];
-                    product(isa, &threads, &x, weights, bias, &mut y);
+                    run(isa, &threads, &x, Product::new(&weights, *bias, Finish::Store), Output::Rows(&mut y));
                     assert_eq!(bits(&y), bits(expected), "{} {count} threads {m}x{n}x{k}", isa.name());
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_follows_a_product_has_the_bits_of_separate_steps() {
+    let mut random = Random(7);
+    for (m, n, k) in [(1, 2, 3), (5, 48, 16), (13, 70, 20), (29, 66, 33), (100, 32, 8)] {
+        let x = random.values(m * k, 2.0);
+        let (w, bias, before) = (random.values(n * k, 1.0), random.values(n, 1.0), random.values(m * n, 3.0));
+        let bytes = le_bytes(&w, |w| w.to_le_bytes());
+        let half = n / 2;
+        for bias in [None, Some(bias.as_slice())] {
+            let v = plain_product(&x, &w, k, bias);
+            let activated = |activation| {
+                let mut v = v.clone();
+                v.resize(v.len().next_multiple_of(LANES), 0.0);
+                InstructionSet::scalar().run(Activate(&mut v, activation));
+                v.truncate(m * n);
+                v
+            };
+            let relu = v.iter().map(|v| if 0.0 > *v { 0.0 } else { *v }).collect();
+            let gate = |activation| {
+                let gates = activated(activation);
+                (0..m * half).map(|i| gates[i / half * n + i % half] * v[i / half * n + half + i % half]).collect()
+            };
+            let cases: [(Finish, Vec<f32>); 6] = [
+                (Finish::Add, before.iter().zip(&v).map(|(before, v)| before + v).collect()),
+                (Finish::Relu, relu),
+                (Finish::Activate(Activation::Gelu), activated(Activation::Gelu)),
+                (Finish::Activate(Activation::GeluTanh), activated(Activation::GeluTanh)),
+                (Finish::Gate(Activation::Gelu), gate(Activation::Gelu)),
+                (Finish::Gate(Activation::GeluTanh), gate(Activation::GeluTanh)),
+            ];
+            for isa in sets() {
+                let threads = Threads::new(2).unwrap();
+                let weights = PackedMatrix::pack(Source::F32(&bytes), n, k, 2, &threads).unwrap();
+                for (finish, expected) in &cases {
+                    let product = Product::new(&weights, bias, *finish);
+                    let what = format!("{} {finish:?} {m}x{n}x{k} bias {}", isa.name(), bias.is_some());
+                    let mut y = before[..expected.len()].to_vec();
+                    run(isa, &threads, &x, product, Output::Rows(&mut y));
+                    assert_eq!(bits(&y), bits(expected), "{what}");
+                    if *finish == Finish::Add {
+                        continue;
+                    }
+                    let mut y = Interleaved::default();
+                    y.reserve(isa, m, product.n_outputs());
+                    run(isa, &threads, &x, product, Output::Interleaved(&mut y));
+                    let width = product.n_outputs();
+                    let rows: Vec<f32> = (0..m * width).map(|i| y.get(i / width, i % width).unwrap()).collect();
+                    assert_eq!(bits(&rows), bits(expected), "{what}, interleaved");
+                }
+                // The second part alone.
+                let mut y = vec![f32::NAN; m * half];
+                run(
+                    isa,
+                    &threads,
+                    &x,
+                    Product::new(&weights, bias, Finish::Store).of_parts(1, 2),
+                    Output::Rows(&mut y),
+                );
+                let expected: Vec<f32> = (0..m * half).map(|i| v[i / half * n + half + i % half]).collect();
+                assert_eq!(bits(&y), bits(&expected), "{} second part", isa.name());
             }
         }
     }
@@ -398,6 +503,7 @@ fn attention_has_the_bits_of_the_plain_rules() {
     // One scratch for all, longest first too: nothing of an earlier row may be left in the padding.
     let mut scratch = Scratch::default();
     for (n, width, head, radius) in [
+        (1100, 64, 64, None),
         (600, 64, 64, Some(64)),
         (1, 16, 8, None),
         (5, 64, 16, Some(1)),
@@ -415,9 +521,11 @@ fn attention_has_the_bits_of_the_plain_rules() {
                 let columns: Vec<_> = (0..width).step_by(head).map(|c| c..c + head).collect();
                 for mut tile in Tile::cut(&mut out, width, std::slice::from_ref(&(0..n)), &columns) {
                     let column = tile.columns().start;
-                    let rotary = table.as_ref();
-                    let scratch = &mut scratch;
-                    isa.run(Head { qkv: &qkv, width, column, head, rotary, radius, out: &mut tile, scratch });
+                    let (rotary, scratch) = (table.as_ref(), &mut scratch);
+                    let of = |part| Columns { values: &qkv, stride: 3 * width, column: part * width + column };
+                    let [queries, keys, values] = [of(0), of(1), of(2)];
+                    let out = &mut tile;
+                    isa.run(Head { queries, keys, values, n_keys: n, head, rotary, radius, out, scratch });
                 }
                 assert_eq!(bits(&out), bits(&expected), "{} n {n} head {head} radius {radius:?}", isa.name());
             }
@@ -454,35 +562,9 @@ fn layer_norm_has_the_bits_of_the_plain_rules() {
                 .collect();
             for isa in sets() {
                 let mut out = vec![f32::NAN; d];
-                isa.run(LayerNorm { x: &x, weight: &weight, bias, epsilon: 1e-5, out: &mut out });
+                let norm = Norm { weight: &weight, bias, epsilon: 1e-5 };
+                isa.run(LayerNorm { x: &x, norm, out: &mut out });
                 assert_eq!(bits(&out), bits(&expected), "{} d {d}", isa.name());
-            }
-        }
-    }
-}
-
-/// How fast the product runs; prints, asserts nothing.
-#[test]
-#[ignore = "a measurement: run with --release --nocapture"]
-fn product_speed() {
-    for isa in InstructionSet::available().into_iter().filter(|isa| isa.name() != "scalar") {
-        for count in [1, 2] {
-            let threads = Threads::new(count).unwrap();
-            for (m, n, k) in [(64, 2304, 768), (220, 2304, 768), (480, 768, 1152), (1024, 2304, 768)] {
-                let mut random = Random(5);
-                let x = random.values(m * k, 1.0);
-                let bytes: Vec<u8> =
-                    (0..n * k).flat_map(|_| half::f16::from_f32(random.unit()).to_bits().to_le_bytes()).collect();
-                let weights = PackedMatrix::pack(Source::F16(&bytes), n, k, &threads).unwrap();
-                let mut y = vec![0.0; m * n];
-                let mut best = f64::INFINITY;
-                for _ in 0..10 {
-                    let start = std::time::Instant::now();
-                    product(isa, &threads, &x, &weights, None, black_box(&mut y));
-                    best = best.min(start.elapsed().as_secs_f64());
-                }
-                let rate = 2.0 * (m * n * k) as f64 / best / 1e9;
-                println!("{} {count} threads {m}x{n}x{k} F16: {rate:.0} GFLOP/s", isa.name());
             }
         }
     }

@@ -94,32 +94,10 @@ pub enum Activation {
 }
 
 #[inline(always)]
-fn activate<I: Isa>(isa: I, x: I::V, activation: Activation) -> I::V {
+pub(super) fn activate<I: Isa>(isa: I, x: I::V, activation: Activation) -> I::V {
     match activation {
         Activation::Gelu => gelu(isa, x),
         Activation::GeluTanh => gelu_tanh(isa, x),
-    }
-}
-
-/// `out[i] = activation(gate[i]) * linear[i]` for rows `[gate | linear]`.
-pub struct Gate<'a> {
-    /// One row, `[2 f]`: first the gate half, then the linear half.
-    pub row: &'a [f32],
-    /// `[f]`.
-    pub out: &'a mut [f32],
-    /// What the gate half goes through.
-    pub activation: Activation,
-}
-
-impl Operation for Gate<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        let (gate, linear) = self.row.split_at(self.out.len());
-        for ((a, b), o) in gate.chunks(LANES).zip(linear.chunks(LANES)).zip(self.out.chunks_mut(LANES)) {
-            let a = activate(isa, load_part(isa, a), self.activation);
-            store_part(isa, isa.mul(a, load_part(isa, b)), o);
-        }
     }
 }
 
@@ -136,19 +114,6 @@ impl Operation for Activate<'_> {
     }
 }
 
-/// `x[i] = max(0, x[i])`; `-0` and NaN stay what they are.
-pub struct ReluInPlace<'a>(pub &'a mut [f32]);
-
-impl Operation for ReluInPlace<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        for x in self.0.chunks_mut(LANES) {
-            store_part(isa, isa.max(isa.splat(0.0), load_part(isa, x)), x);
-        }
-    }
-}
-
 /// `x[i] = x[i] + y[i]`.
 pub struct AddInPlace<'a>(pub &'a mut [f32], pub &'a [f32]);
 
@@ -158,24 +123,6 @@ impl Operation for AddInPlace<'_> {
     fn run<I: Isa>(self, isa: I) {
         for (x, y) in self.0.chunks_mut(LANES).zip(self.1.chunks(LANES)) {
             store_part(isa, isa.add(load_part(isa, x), load_part(isa, y)), x);
-        }
-    }
-}
-
-/// `to[i] = from[i]`, with IEEE binary16 widened exactly.
-pub struct Widen<'a>(pub &'a [u16], pub &'a mut [f32]);
-
-impl Operation for Widen<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        let (from, from_rest) = self.0.as_chunks::<LANES>();
-        let (to, to_rest) = self.1.as_chunks_mut::<LANES>();
-        for (f, t) in from.iter().zip(to) {
-            isa.store(isa.load_f16(f), t);
-        }
-        for (f, t) in from_rest.iter().zip(to_rest) {
-            *t = half::f16::from_bits(*f).to_f32();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::arch;
 use super::lane::Operation;
+use super::portable::Portable;
 use super::scalar::Scalar;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -12,6 +13,7 @@ pub struct InstructionSet(Kind);
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Scalar(Scalar),
+    Portable(Portable),
     #[cfg(target_arch = "x86_64")]
     Avx2(arch::avx2::Avx2),
     #[cfg(target_arch = "x86_64")]
@@ -20,7 +22,7 @@ enum Kind {
 
 impl InstructionSet {
     /// The names [`InstructionSet::named`] understands, narrowest first.
-    pub const NAMES: [&'static str; 3] = ["scalar", "avx2", "avx512"];
+    pub const NAMES: [&'static str; 4] = ["scalar", "portable", "avx2", "avx512"];
 
     /// The widest instruction set this processor has.
     pub fn widest() -> Self {
@@ -34,7 +36,7 @@ impl InstructionSet {
 
     /// Every instruction set this processor has, narrowest first.
     pub fn available() -> Vec<Self> {
-        let mut sets = vec![Self::scalar()];
+        let mut sets = vec![Self::scalar(), Self(Kind::Portable(Portable))];
         #[cfg(target_arch = "x86_64")]
         {
             sets.extend(arch::avx2::Avx2::detect().map(|isa| Self(Kind::Avx2(isa))));
@@ -63,6 +65,7 @@ impl InstructionSet {
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Scalar(_) => "scalar",
+            Kind::Portable(_) => "portable",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
@@ -70,10 +73,16 @@ impl InstructionSet {
         }
     }
 
+    /// Whether its fused multiply-add is software on this machine.
+    pub fn is_emulated(self) -> bool {
+        matches!(self.0, Kind::Scalar(_) | Kind::Portable(_)) && !super::scalar::HAS_FUSED_MULTIPLY_ADD
+    }
+
     /// Does the work of `operation` with this instruction set.
     pub fn run<O: Operation>(self, operation: O) -> O::Output {
         match self.0 {
             Kind::Scalar(isa) => operation.run(isa),
+            Kind::Portable(isa) => operation.run(isa),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(isa) => isa.run(operation),
             #[cfg(target_arch = "x86_64")]

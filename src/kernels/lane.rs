@@ -14,7 +14,7 @@ pub trait Isa: Copy + Send + Sync {
     /// Sixteen `f32` lanes.
     type V: Copy;
 
-    /// Rows a matrix-product tile may hold at most on this instruction set.
+    /// Rows a matrix-product tile may hold at most on this instruction set; at most [`MAX_TILE_ROWS`].
     const TILE_ROWS: usize;
     /// Vectors of sixteen outputs a matrix-product tile spans (1 or 2).
     const TILE_VECTORS: usize;
@@ -25,6 +25,8 @@ pub trait Isa: Copy + Send + Sync {
     fn load(self, from: &[f32; LANES]) -> Self::V;
     /// Lanes from sixteen IEEE binary16 values, widened exactly.
     fn load_f16(self, from: &[u16; LANES]) -> Self::V;
+    /// Lanes from sixteen signed bytes, converted exactly.
+    fn load_i8(self, from: &[i8; LANES]) -> Self::V;
     /// Lanes to memory.
     fn store(self, v: Self::V, to: &mut [f32; LANES]);
     /// `a + b`.
@@ -51,7 +53,66 @@ pub trait Isa: Copy + Send + Sync {
     ///
     /// The scale is applied as two factors, `2^(n >> 1)` then `2^(n - (n >> 1))`, so results may be subnormal.
     fn scale_by_power_of_two(self, p: Self::V, t: Self::V) -> Self::V;
+
+    /// Transposes while storing: lane `j` of row `i` goes to `to[j * ROWS + i]`. `to` holds `16 * ROWS` values.
+    #[inline(always)]
+    fn store_interleaved<const ROWS: usize>(self, rows: &[Self::V; ROWS], to: &mut [f32]) {
+        let mut lanes = [[0.0; LANES]; ROWS];
+        for (lanes, row) in lanes.iter_mut().zip(rows) {
+            self.store(*row, lanes);
+        }
+        let (to, _) = to.as_chunks_mut::<ROWS>();
+        for (j, to) in to.iter_mut().enumerate().take(LANES) {
+            for (to, lanes) in to.iter_mut().zip(&lanes) {
+                *to = lanes[j];
+            }
+        }
+    }
+
+    /// [`Isa::store_interleaved`] of rows in memory.
+    #[inline(always)]
+    fn interleave<const ROWS: usize>(self, rows: &[&[f32; LANES]; ROWS], to: &mut [f32]) {
+        let mut lanes = [self.splat(0.0); ROWS];
+        for (lanes, row) in lanes.iter_mut().zip(rows) {
+            *lanes = self.load(row);
+        }
+        self.store_interleaved(&lanes, to);
+    }
+
+    /// Does the work of `operation` in a function of its own, so that what has many callers is compiled once.
+    #[inline(always)]
+    fn call<O: Operation>(self, operation: O) -> O::Output {
+        operation.run(self)
+    }
+
+    /// Asks for the cache line of `at` ahead of its use, where the instruction set can; changes nothing.
+    #[inline(always)]
+    fn prefetch<T>(self, _at: &T) {}
 }
+
+/// The most rows any instruction set has in a tile.
+pub const MAX_TILE_ROWS: usize = 14;
+
+/// Does `$work` with the constant `$ROWS` equal to `$rows`, the rows of a tile of instruction set `$I`: the kernels hold
+/// a tile in registers, so every number of rows is code of its own.
+macro_rules! with_rows {
+    ($I:ty, $rows:expr, $ROWS:ident => $work:expr) => {
+        $crate::kernels::lane::with_rows!(@ $I, $rows, $ROWS => $work; 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    };
+    (@ $I:ty, $rows:expr, $ROWS:ident => $work:expr; $($n:literal)*) => {
+        match $rows {
+            $($n if $n <= <$I as $crate::kernels::lane::Isa>::TILE_ROWS => {
+                const $ROWS: usize = $n;
+                $work
+            })*
+            // `split` gives no other count, and a tile of the wrong size must not leave stale values.
+            rows => unreachable!("a tile of {rows} rows"),
+        }
+    };
+}
+pub(super) use with_rows;
+
+const _: () = assert!(MAX_TILE_ROWS == 14, "with_rows lists every number of rows");
 
 /// Work written over any instruction set; see [`crate::kernels::InstructionSet::run`].
 ///

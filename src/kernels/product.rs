@@ -1,196 +1,426 @@
 //! The matrix product: one fused multiply-add per input, in ascending order, into one accumulator.
 
-use std::ops::Range;
+use std::sync::Mutex;
 
-use super::arch::tile::Tile;
-use super::elementary::Widen;
+use super::arch::tile::{Strip, Tile};
+use super::elementary::{Activation, activate};
+use super::interleave::Interleaved;
 use super::isa::InstructionSet;
-use super::lane::{Isa, LANES, Operation};
-use super::pack::{PANEL, PackedMatrix, Values};
+use super::lane::{Isa, LANES, MAX_TILE_ROWS, Operation, load_part, store_part, with_rows};
+use super::pack::{PANEL, PackedMatrix, Panel};
 use super::thread::Threads;
 
-/// Rows of activations that share one widening of a weight panel, so that they stay in the second-level cache.
-const BLOCK_ROWS: usize = 336;
+/// Most vectors of outputs any instruction set has in a tile.
+const MAX_TILE_VECTORS: usize = 2;
 
-/// `y[m][n] = sum over k of x[m][k] * w[n][k]`, plus `bias[n]` when there is one (added last, rounded once more).
-///
-/// `x` is `[m, k]`, `y` is `[m, n]`, both row-major. The order of the sum is the numeric contract's, so the result does
-/// not depend on the instruction set, the threads or the other rows.
-///
-/// # Panics
-/// The sizes do not agree: a mistake of the caller, who validated the shapes when the model was loaded.
-pub fn product(
-    isa: InstructionSet,
-    threads: &Threads,
-    x: &[f32],
-    weights: &PackedMatrix,
-    bias: Option<&[f32]>,
-    y: &mut [f32],
-) {
-    let (n, k) = (weights.n(), weights.k());
-    let m = x.len() / k;
-    assert!(x.len() == m * k && y.len() == m * n && bias.is_none_or(|bias| bias.len() == n), "sizes do not agree");
-    if m == 0 {
-        return;
-    }
-    let tile_rows = isa.run(TileRows);
-    let row_blocks = split(m, BLOCK_ROWS);
-    let column_blocks: Vec<_> = (0..n).step_by(PANEL).map(|from| from..(from + PANEL).min(n)).collect();
-
-    // Activations in the order the inner loop reads them: tile after tile, each with its rows interleaved.
-    let mut packed = vec![0.0; m * k];
-    let mut rest = packed.as_mut_slice();
-    let mut pack_tasks = Vec::new();
-    for block in &row_blocks {
-        for rows in split(block.len(), tile_rows) {
-            let (tile, after) = rest.split_at_mut(rows.len() * k);
-            rest = after;
-            pack_tasks.push((block.start + rows.start, rows.len(), tile));
-        }
-    }
-    threads.for_each(pack_tasks, || (), |(), (from, rows, tile)| interleave(&x[from * k..], rows, k, tile));
-
-    let tiles = Tile::cut(y, n, &row_blocks, &column_blocks);
-    threads.for_each(tiles, Vec::<f32>::new, |scratch, mut tile| {
-        let panel = tile.columns().start / PANEL * PANEL * k..(tile.columns().start / PANEL + 1) * PANEL * k;
-        let weights = match weights.values() {
-            Values::F32(values) => &values[panel],
-            Values::F16(values) => {
-                scratch.resize(PANEL * k, 0.0);
-                isa.run(Widen(&values[panel], scratch));
-                scratch.as_slice()
-            }
-        };
-        let rows = tile.rows();
-        let bias = bias.map(|bias| &bias[tile.columns()]);
-        isa.run(Panel { x: &packed[rows.start * k..rows.end * k], k, weights, bias, out: &mut tile });
-    });
+/// What becomes of `v = sum over k of x[m][k] * w[n][k]`, plus `bias[n]` when there is one (added last, rounded once more).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// `y = v`.
+    Store,
+    /// `y = y + v`.
+    Add,
+    /// `y = max(0, v)`; `-0` and NaN stay what they are.
+    Relu,
+    /// `y = activation(v)`.
+    Activate(Activation),
+    /// `y = activation(v of the first part) * (v of the second part)`; the weights have these two parts.
+    Gate(Activation),
 }
 
-/// Rows of a tile on an instruction set.
-struct TileRows;
+/// A product with a weight matrix.
+#[derive(Debug, Clone, Copy)]
+pub struct Product<'a> {
+    /// `[n, k]`.
+    pub weights: &'a PackedMatrix,
+    /// `[n]`.
+    pub bias: Option<&'a [f32]>,
+    /// What is written.
+    pub finish: Finish,
+    /// The parts of the outputs to compute.
+    pub parts: (usize, usize),
+}
 
-impl Operation for TileRows {
+/// Where the result of a product goes: `[m, outputs]`.
+pub enum Output<'a> {
+    /// Row after row.
+    Rows(&'a mut [f32]),
+    /// In the order of another product's input, which was made room for.
+    Interleaved(&'a mut Interleaved),
+}
+
+/// Scratch of one thread.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// A widened panel for every vector of a tile.
+    panels: [Vec<f32>; MAX_TILE_VECTORS],
+    /// The first part of a gate, `[m, vectors, 16]`.
+    gates: Vec<[f32; LANES]>,
+}
+
+impl<'a> Product<'a> {
+    /// All outputs of `weights`.
+    pub fn new(weights: &'a PackedMatrix, bias: Option<&'a [f32]>, finish: Finish) -> Self {
+        Self { weights, bias, finish, parts: (0, weights.n_parts()) }
+    }
+
+    /// The outputs of the parts `from..to` alone.
+    pub fn of_parts(self, from: usize, to: usize) -> Self {
+        Self { parts: (from, to), ..self }
+    }
+
+    /// Outputs of a part.
+    fn part_width(&self) -> usize {
+        self.weights.n() / self.weights.n_parts()
+    }
+
+    /// Values of a row of the result.
+    pub fn n_outputs(&self) -> usize {
+        match self.finish {
+            Finish::Gate(_) => self.part_width(),
+            _ => self.part_width() * (self.parts.1 - self.parts.0),
+        }
+    }
+
+    /// Computes the product of `x`, `[m, k]`. The order of the sums is the numeric contract's, so the result does not
+    /// depend on the instruction set, the threads or the other rows.
+    ///
+    /// # Panics
+    /// The sizes do not agree: a mistake of the caller, who validated the shapes when the model was loaded.
+    pub fn run(
+        self,
+        isa: InstructionSet,
+        threads: &Threads,
+        scratch: &[Mutex<Scratch>],
+        x: &Interleaved,
+        out: Output<'_>,
+    ) {
+        let (m, n_parts) = (x.n_rows(), self.weights.n_parts());
+        let gated = matches!(self.finish, Finish::Gate(_));
+        assert!(
+            x.k() == self.weights.k()
+                && self.parts.0 < self.parts.1
+                && self.parts.1 <= n_parts
+                && (!gated || self.parts == (0, 2))
+                && self.bias.is_none_or(|bias| bias.len() == self.weights.n()),
+            "sizes do not agree"
+        );
+        if m == 0 {
+            return;
+        }
+        // Each task takes the outputs of one tile's width, in every row.
+        let vectors = isa.run(TileVectors);
+        let width = self.part_width();
+        let parts = if gated { 0..1 } else { self.parts.0..self.parts.1 };
+        let groups: Vec<_> = parts
+            .flat_map(|part| {
+                let first = part * self.weights.panels_per_part();
+                let starts = (0..width).step_by(vectors * PANEL);
+                starts.map(move |from| Group {
+                    panel: first + from / PANEL,
+                    output: part * width + from,
+                    width: (vectors * PANEL).min(width - from),
+                })
+            })
+            .collect();
+        let from = groups.first().map_or(0, |group| group.output);
+        let columns: Vec<_> =
+            groups.iter().map(|group| group.output - from..group.output - from + group.width).collect();
+        let n_outputs = self.n_outputs();
+        let targets: Vec<Target<'_>> = match out {
+            Output::Rows(y) => {
+                assert!(y.len() == m * n_outputs, "sizes do not agree");
+                Tile::cut(y, n_outputs, std::slice::from_ref(&(0..m)), &columns).into_iter().map(Target::Rows).collect()
+            }
+            Output::Interleaved(y) => {
+                assert!(self.finish != Finish::Add, "nothing to add to");
+                assert!(y.n_rows() == m && y.k() == n_outputs && y.tiles() == x.tiles(), "sizes do not agree");
+                let (tiles, values) = y.parts_mut();
+                Strip::cut(values, tiles, &columns).into_iter().map(Target::Strip).collect()
+            }
+        };
+        // The task after next is likely the next of this thread.
+        let ahead = threads.count();
+        let tasks: Vec<_> = (0..groups.len()).zip(targets).collect();
+        threads.for_each_with(scratch, tasks, |scratch, (i, target)| {
+            let next = groups.get(i + ahead).unwrap_or(&groups[i]).panel;
+            isa.run(Task { product: self, x, group: groups[i], next, target, scratch });
+        });
+    }
+}
+
+/// Vectors of a tile on an instruction set.
+struct TileVectors;
+
+impl Operation for TileVectors {
     type Output = usize;
     #[inline(always)]
     fn run<I: Isa>(self, _: I) -> usize {
-        I::TILE_ROWS
+        I::TILE_VECTORS
     }
 }
 
-/// `0..total` in the fewest pieces of at most `largest`, as even as possible so that no piece is nearly empty.
-pub(super) fn split(total: usize, largest: usize) -> Vec<Range<usize>> {
-    let pieces = total.div_ceil(largest);
-    (0..pieces).map(|i| i * total / pieces..(i + 1) * total / pieces).collect()
+/// Outputs computed together.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    /// The first panel.
+    panel: usize,
+    /// The first output.
+    output: usize,
+    /// Outputs.
+    width: usize,
 }
 
-/// `[rows, k]` to `[k, rows]`.
-fn interleave(x: &[f32], rows: usize, k: usize, tile: &mut [f32]) {
-    for (i, row) in x.chunks_exact(k).take(rows).enumerate() {
-        tile[i..].iter_mut().step_by(rows).zip(row).for_each(|(to, from)| *to = *from);
-    }
+/// Where the outputs of a group go.
+enum Target<'a> {
+    Rows(Tile<'a>),
+    Strip(Strip<'a>),
 }
 
-/// The rows of a block times one panel of weights.
-struct Panel<'a, 'b> {
-    /// Interleaved tiles, `[rows, k]` values in all.
-    x: &'a [f32],
-    k: usize,
-    /// `[k, 32]`.
-    weights: &'a [f32],
-    bias: Option<&'a [f32]>,
-    out: &'a mut Tile<'b>,
+/// All rows of `x` times the weights of one group.
+struct Task<'a, 'b> {
+    product: Product<'a>,
+    x: &'a Interleaved,
+    group: Group,
+    /// A panel that is needed soon.
+    next: usize,
+    target: Target<'b>,
+    scratch: &'a mut Scratch,
 }
 
-impl Operation for Panel<'_, '_> {
+impl Operation for Task<'_, '_> {
     type Output = ();
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let mut sums = [[0.0; PANEL]; MAX_TILE_ROWS];
-        let mut done = 0;
-        for rows in split(self.out.rows().len(), I::TILE_ROWS) {
-            let x = &self.x[rows.start * self.k..rows.end * self.k];
-            accumulate(isa, x, rows.len(), self.weights, &mut sums);
-            for sums in &sums[..rows.len()] {
-                let out = self.out.row_mut(done);
-                done += 1;
-                match self.bias {
-                    Some(bias) => out.iter_mut().zip(sums).zip(bias).for_each(|((out, sum), bias)| *out = sum + bias),
-                    None => out.copy_from_slice(&sums[..out.len()]),
+        if I::TILE_VECTORS == 2 && self.group.width > PANEL {
+            self.vectors::<I, 2>(isa);
+        } else {
+            self.vectors::<I, 1>(isa);
+        }
+    }
+}
+
+impl Task<'_, '_> {
+    #[inline(always)]
+    fn vectors<I: Isa, const VECTORS: usize>(mut self, isa: I) {
+        let Product { weights, finish, bias, .. } = self.product;
+        let mut sums = [[[0.0; LANES]; VECTORS]; MAX_TILE_ROWS];
+        let stride = VECTORS * LANES;
+        let second = weights.panels_per_part();
+        let n_tiles = self.x.tiles().len();
+        if let Finish::Gate(_) = finish {
+            let [a, b] = &mut self.scratch.panels;
+            let panels = widened::<I, VECTORS>(isa, weights, self.group.panel, a, b);
+            self.scratch.gates.resize(self.x.n_rows() * VECTORS, [0.0; LANES]);
+            let linear = stored::<VECTORS>(weights, second + self.group.panel);
+            for (t, rows) in self.x.tiles().iter().enumerate() {
+                for linear in &linear {
+                    linear.prefetch(isa, t, n_tiles);
                 }
+                let x = self.x.tile(rows);
+                let out = sums.as_flattened_mut().as_flattened_mut();
+                isa.call(Accumulate { x, rows: rows.len(), panels, out, stride, resume: false });
+                let sums = &mut sums[..rows.len()];
+                if let Some(bias) = bias {
+                    add_bias(isa, sums, &bias[self.group.output..self.group.output + self.group.width]);
+                }
+                let gates = &mut self.scratch.gates[rows.start * VECTORS..rows.end * VECTORS];
+                gates.copy_from_slice(sums.as_flattened());
+            }
+        }
+        let gated = matches!(finish, Finish::Gate(_));
+        let first = if gated { second + self.group.panel } else { self.group.panel };
+        let [a, b] = &mut self.scratch.panels;
+        let panels = widened::<I, VECTORS>(isa, weights, first, a, b);
+        let next = stored::<VECTORS>(weights, self.next);
+        for (t, rows) in self.x.tiles().iter().enumerate() {
+            for next in &next {
+                next.prefetch(isa, t, n_tiles);
+            }
+            let x = self.x.tile(rows);
+            let out = sums.as_flattened_mut().as_flattened_mut();
+            isa.call(Accumulate { x, rows: rows.len(), panels, out, stride, resume: false });
+            let sums = &mut sums[..rows.len()];
+            let width = self.group.width;
+            if let Some(bias) = bias {
+                let at = self.group.output + if gated { self.product.part_width() } else { 0 };
+                add_bias(isa, sums, &bias[at..at + width]);
+            }
+            match finish {
+                Finish::Store | Finish::Add => {}
+                Finish::Relu => {
+                    for v in sums.as_flattened_mut() {
+                        isa.store(isa.max(isa.splat(0.0), isa.load(v)), v);
+                    }
+                }
+                Finish::Activate(activation) => {
+                    for v in sums.as_flattened_mut() {
+                        isa.store(activate(isa, isa.load(v), activation), v);
+                    }
+                }
+                Finish::Gate(activation) => {
+                    let gates = &self.scratch.gates[rows.start * VECTORS..rows.end * VECTORS];
+                    for (linear, gate) in sums.as_flattened_mut().iter_mut().zip(gates) {
+                        let gate = activate(isa, isa.load(gate), activation);
+                        isa.store(isa.mul(gate, isa.load(linear)), linear);
+                    }
+                }
+            }
+            match &mut self.target {
+                Target::Rows(tile) => {
+                    for (i, sums) in sums.iter().enumerate() {
+                        let out = tile.row_mut(rows.start + i);
+                        for (sums, out) in sums.iter().zip(out.chunks_mut(LANES)) {
+                            let v = isa.load(sums);
+                            let v = if finish == Finish::Add { isa.add(load_part(isa, out), v) } else { v };
+                            store_part(isa, v, out);
+                        }
+                    }
+                }
+                Target::Strip(strip) => interleave_sums(isa, sums, strip.tile_mut(t)),
             }
         }
     }
 }
 
-/// The most rows any instruction set has in a tile.
-pub(super) const MAX_TILE_ROWS: usize = 14;
-
-/// `sums[i][j] = sum over k of x[k][i] * weights[k][j]` for `rows` rows and the 32 outputs of a panel.
-#[inline(always)]
-pub(super) fn accumulate<I: Isa>(
-    isa: I,
-    x: &[f32],
-    rows: usize,
-    weights: &[f32],
-    sums: &mut [[f32; PANEL]; MAX_TILE_ROWS],
-) {
-    if I::TILE_VECTORS == 2 {
-        tile_of::<I, 2>(isa, x, rows, weights, 0, sums);
-    } else {
-        tile_of::<I, 1>(isa, x, rows, weights, 0, sums);
-        tile_of::<I, 1>(isa, x, rows, weights, 1, sums);
-    }
+/// The panels from `first` on as they are stored; the last one again where there are no more.
+fn stored<const VECTORS: usize>(weights: &PackedMatrix, first: usize) -> [Panel<'_>; VECTORS] {
+    std::array::from_fn(|v| weights.panel((first + v).min(weights.last_panel())))
 }
 
-/// Picks the tile of exactly `rows` rows.
+/// The widened panels from `first` on.
 #[inline(always)]
-fn tile_of<I: Isa, const VECTORS: usize>(
+fn widened<'s, I: Isa, const VECTORS: usize>(
     isa: I,
-    x: &[f32],
-    rows: usize,
-    weights: &[f32],
+    weights: &'s PackedMatrix,
     first: usize,
-    sums: &mut [[f32; PANEL]; MAX_TILE_ROWS],
-) {
-    macro_rules! pick {
-        ($($rows:literal)*) => {
-            match rows {
-                $($rows if $rows <= I::TILE_ROWS => tile::<I, $rows, VECTORS>(isa, x, weights, first, sums),)*
-                // `split` gives no other count, and a tile of the wrong size must not leave stale sums.
-                rows => unreachable!("a tile of {rows} rows"),
-            }
-        };
+    a: &'s mut Vec<f32>,
+    b: &'s mut Vec<f32>,
+) -> [&'s [f32]; VECTORS] {
+    let mut panels = [&[][..]; VECTORS];
+    if let Some(panel) = panels.get_mut(0) {
+        *panel = weights.panel(first).widened(isa, a);
     }
-    pick!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+    if let Some(panel) = panels.get_mut(1) {
+        *panel = weights.panel(first + 1).widened(isa, b);
+    }
+    panels
 }
 
-/// `ROWS x (16 VECTORS)` accumulators in registers over the whole of `k`.
+#[inline(always)]
+fn add_bias<I: Isa, const VECTORS: usize>(isa: I, sums: &mut [[[f32; LANES]; VECTORS]], bias: &[f32]) {
+    for (v, bias) in bias.chunks(LANES).enumerate().take(VECTORS) {
+        let bias = load_part(isa, bias);
+        for sums in sums.iter_mut() {
+            isa.store(isa.add(isa.load(&sums[v]), bias), &mut sums[v]);
+        }
+    }
+}
+
+/// Stores `[rows, outputs]` as `[outputs, rows]`; `to` holds as many outputs as there are.
+#[inline(always)]
+fn interleave_sums<I: Isa, const VECTORS: usize>(isa: I, sums: &[[[f32; LANES]; VECTORS]], to: &mut [f32]) {
+    with_rows!(I, sums.len(), ROWS => {
+        for (v, to) in to.chunks_mut(LANES * ROWS).enumerate() {
+            let mut rows = [isa.splat(0.0); ROWS];
+            for i in 0..ROWS {
+                rows[i] = isa.load(&sums[i][v]);
+            }
+            if to.len() == LANES * ROWS {
+                isa.store_interleaved(&rows, to);
+            } else {
+                let mut whole = [0.0; LANES * ROWS];
+                isa.store_interleaved(&rows, &mut whole);
+                to.copy_from_slice(&whole[..to.len()]);
+            }
+        }
+    });
+}
+
+/// `out[i][16 v + j] = sum over k of x[k][i] * panels[v][k][j]` for the rows of one tile.
+pub(super) struct Accumulate<'a, const VECTORS: usize> {
+    /// `[k, rows]`.
+    pub(super) x: &'a [f32],
+    pub(super) rows: usize,
+    /// `[k, 16]` each.
+    pub(super) panels: [&'a [f32]; VECTORS],
+    /// Row `i` is `out[i * stride..]`.
+    pub(super) out: &'a mut [f32],
+    pub(super) stride: usize,
+    /// Whether `out` holds the sums over an earlier range of `k`.
+    pub(super) resume: bool,
+}
+
+impl<const VECTORS: usize> Operation for Accumulate<'_, VECTORS> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { x, rows, panels, out, stride, resume } = self;
+        with_rows!(I, rows, ROWS => tile::<I, ROWS, VECTORS>(isa, x, panels, out, stride, resume));
+    }
+}
+
+/// Inputs an iteration of the inner loop takes: enough that its own instructions do not matter.
+const UNROLL: usize = 4;
+
+/// `ROWS x (16 VECTORS)` accumulators in registers over the whole range of `k`.
 #[inline(always)]
 fn tile<I: Isa, const ROWS: usize, const VECTORS: usize>(
     isa: I,
     x: &[f32],
-    weights: &[f32],
-    first: usize,
-    sums: &mut [[f32; PANEL]; MAX_TILE_ROWS],
+    panels: [&[f32]; VECTORS],
+    out: &mut [f32],
+    stride: usize,
+    resume: bool,
 ) {
     let mut sum = [[isa.splat(0.0); VECTORS]; ROWS];
-    let (x, _) = x.as_chunks::<ROWS>();
-    let (weights, _) = weights.as_chunks::<PANEL>();
-    for (x, w) in x.iter().zip(weights) {
-        let (w, _) = w.as_chunks::<LANES>();
-        let w: [I::V; VECTORS] = std::array::from_fn(|v| isa.load(&w[first + v]));
+    if resume {
         for i in 0..ROWS {
-            let x = isa.splat(x[i]);
+            let (from, _) = out[i * stride..].as_chunks::<LANES>();
             for v in 0..VECTORS {
-                sum[i][v] = isa.fma(x, w[v], sum[i][v]);
+                sum[i][v] = isa.load(&from[v]);
             }
         }
     }
+    let (x, _) = x.as_chunks::<ROWS>();
+    let panels: [&[[f32; LANES]]; VECTORS] = panels.map(|panel| &panel.as_chunks::<LANES>().0[..x.len()]);
+    let (blocks, rest) = x.as_chunks::<UNROLL>();
+    let panel_blocks = panels.map(|panel| panel.as_chunks::<UNROLL>().0);
+    for (b, x) in blocks.iter().enumerate() {
+        let w: [&[[f32; LANES]; UNROLL]; VECTORS] = std::array::from_fn(|v| &panel_blocks[v][b]);
+        for u in 0..UNROLL {
+            step(isa, &mut sum, &x[u], std::array::from_fn(|v| &w[v][u]));
+        }
+    }
+    let done = x.len() - rest.len();
+    for (t, x) in rest.iter().enumerate() {
+        step(isa, &mut sum, x, std::array::from_fn(|v| &panels[v][done + t]));
+    }
     for i in 0..ROWS {
-        let (to, _) = sums[i].as_chunks_mut::<LANES>();
+        let (to, _) = out[i * stride..].as_chunks_mut::<LANES>();
         for v in 0..VECTORS {
-            isa.store(sum[i][v], &mut to[first + v]);
+            isa.store(sum[i][v], &mut to[v]);
+        }
+    }
+}
+
+/// One input of every row and output of a tile. A function and not a closure: a closure with two callers is not inlined,
+/// and compiled on its own it lacks the instructions of the set.
+#[inline(always)]
+fn step<I: Isa, const ROWS: usize, const VECTORS: usize>(
+    isa: I,
+    sum: &mut [[I::V; VECTORS]; ROWS],
+    x: &[f32; ROWS],
+    w: [&[f32; LANES]; VECTORS],
+) {
+    let mut weights = [isa.splat(0.0); VECTORS];
+    for v in 0..VECTORS {
+        weights[v] = isa.load(w[v]);
+    }
+    for i in 0..ROWS {
+        let x = isa.splat(x[i]);
+        for v in 0..VECTORS {
+            sum[i][v] = isa.fma(x, weights[v], sum[i][v]);
         }
     }
 }

@@ -4,10 +4,7 @@ use half::f16;
 
 use super::lane::{Isa, LANES, ROUND_MAGIC};
 
-/// Plain Rust over fixed-size lane arrays; present on every processor.
-///
-/// On a target whose baseline has a fused multiply-add (aarch64, for one) the compiler vectorizes these loops. On
-/// baseline x86-64 the multiply-add is software: slow, and exact.
+/// One lane after the other; present on every processor, slow, and what every other instruction set must equal.
 #[derive(Debug, Clone, Copy)]
 pub struct Scalar;
 
@@ -21,10 +18,13 @@ fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; L
     std::array::from_fn(|i| f(a[i], b[i]))
 }
 
+/// Whether the target's baseline has a fused multiply-add.
+pub(super) const HAS_FUSED_MULTIPLY_ADD: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+
 /// `a * b + c`, rounded once. `f32::mul_add` would call the platform's C library where there is no instruction.
 #[inline(always)]
 pub fn fused_multiply_add(a: f32, b: f32, c: f32) -> f32 {
-    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { a.mul_add(b, c) } else { libm::fmaf(a, b, c) }
+    if HAS_FUSED_MULTIPLY_ADD { a.mul_add(b, c) } else { libm::fmaf(a, b, c) }
 }
 
 impl Isa for Scalar {
@@ -43,6 +43,10 @@ impl Isa for Scalar {
     #[inline(always)]
     fn load_f16(self, from: &[u16; LANES]) -> Self::V {
         from.map(|bits| f16::from_bits(bits).to_f32())
+    }
+    #[inline(always)]
+    fn load_i8(self, from: &[i8; LANES]) -> Self::V {
+        from.map(f32::from)
     }
     #[inline(always)]
     fn store(self, v: Self::V, to: &mut [f32; LANES]) {

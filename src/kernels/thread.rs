@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A fixed set of threads. How work is split between them never changes a bit of it.
+/// A fixed set of threads. How work is split between them never changes a bit of it; between passes they sleep.
 #[derive(Debug)]
 pub struct Threads(Option<rayon::ThreadPool>);
 
@@ -26,71 +26,80 @@ impl Threads {
         }
     }
 
-    /// As many threads as the process may run at once.
-    pub fn default_count() -> usize {
-        std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-    }
-
     /// How many threads there are.
     pub fn count(&self) -> usize {
         self.0.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
     }
 
-    /// Runs `work` on every item; each thread that takes part makes its scratch once with `scratch`.
-    pub fn for_each<T: Send, S>(
-        &self,
-        items: Vec<T>,
-        scratch: impl Fn() -> S + Sync + Send,
-        work: impl Fn(&mut S, T) + Sync + Send,
-    ) {
+    /// Does `work` on one of the threads: the steps of a pass that follow one another there need not wake another thread
+    /// between them.
+    pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.0 {
-            Some(pool) if items.len() > 1 => {
-                // A shared queue, so that a thread's scratch serves every item it takes.
-                let queue = Mutex::new(items.into_iter());
-                let take = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-                pool.broadcast(|_| {
-                    let mut scratch = scratch();
-                    while let Some(item) = take() {
-                        work(&mut scratch, item);
-                    }
-                });
-            }
-            _ => {
-                let mut scratch = scratch();
-                items.into_iter().for_each(|item| work(&mut scratch, item));
-            }
+            Some(pool) => pool.install(work),
+            None => work(),
         }
     }
 
-    /// Runs `work` on every row of `rows`, a matrix of `width` columns, with the row's index.
-    pub fn for_each_row(&self, rows: &mut [f32], width: usize, work: impl Fn(usize, &mut [f32]) + Sync + Send) {
-        // Few enough rows a task to share evenly, enough to be worth the handing over.
-        const ROWS: usize = 8;
-        let tasks: Vec<_> = rows.chunks_mut(ROWS * width.max(1)).enumerate().collect();
-        self.for_each(
-            tasks,
-            || (),
-            |(), (t, task)| {
-                for (i, row) in task.chunks_mut(width.max(1)).enumerate() {
-                    work(t * ROWS + i, row);
-                }
-            },
-        );
+    /// Runs `work` on every item.
+    pub fn for_each<T: Send>(&self, items: Vec<T>, work: impl Fn(T) + Sync + Send) {
+        self.run(items, |_, item| work(item));
+    }
+
+    /// Runs `work` on every item, with the scratch of the thread that does it.
+    ///
+    /// # Panics
+    /// There is less scratch than threads: a mistake of the caller.
+    pub fn for_each_with<T: Send, S: Send>(
+        &self,
+        scratch: &[Mutex<S>],
+        items: Vec<T>,
+        work: impl Fn(&mut S, T) + Sync + Send,
+    ) {
+        assert!(scratch.len() >= self.count(), "scratch for every thread");
+        self.run(items, |thread, item| {
+            // No other thread has this index, so the lock never waits.
+            work(&mut scratch[thread].lock().unwrap_or_else(PoisonError::into_inner), item);
+        });
+    }
+
+    /// Runs `work` on every item, with the index of the thread that does it.
+    fn run<T: Send>(&self, items: Vec<T>, work: impl Fn(usize, T) + Sync + Send) {
+        match &self.0 {
+            Some(pool) if items.len() > 1 => {
+                // A shared queue, so that a thread that is done early takes over from one that is late.
+                let queue = Mutex::new(items.into_iter());
+                let take = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+                pool.broadcast(|thread| {
+                    while let Some(item) = take() {
+                        work(thread.index(), item);
+                    }
+                });
+            }
+            _ => items.into_iter().for_each(|item| work(0, item)),
+        }
     }
 }
+
+/// Rows a task of row-wise work takes: few enough to share evenly, enough to be worth the handing over.
+pub const ROWS_PER_TASK: usize = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_visited_once() {
+    fn every_item_is_worked_on_once_with_the_scratch_of_its_thread() {
         for n in [1, 2, 3] {
             let threads = Threads::new(n).unwrap();
             assert_eq!(threads.count(), n);
-            let mut rows = vec![0.0; 100 * 3];
-            threads.for_each_row(&mut rows, 3, |i, row| row.iter_mut().for_each(|x| *x += i as f32));
-            assert!(rows.iter().enumerate().all(|(i, x)| *x == (i / 3) as f32));
+            let scratch: Vec<_> = (0..n).map(|_| Mutex::new(0_usize)).collect();
+            let mut values = [0_usize; 100];
+            threads.for_each_with(&scratch, values.iter_mut().enumerate().collect(), |done, (i, value)| {
+                *value += i;
+                *done += 1;
+            });
+            assert!(values.iter().enumerate().all(|(i, x)| *x == i));
+            assert_eq!(scratch.into_iter().map(|done| done.into_inner().unwrap()).sum::<usize>(), 100);
         }
     }
 

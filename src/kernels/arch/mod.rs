@@ -7,4 +7,6 @@
 pub mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
+pub mod int8;
+pub mod square;
 pub mod tile;

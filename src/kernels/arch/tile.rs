@@ -1,4 +1,4 @@
-//! Disjoint rectangular views of a row-major matrix, so that threads can write one matrix together.
+//! Disjoint views of a matrix, row-major or interleaved in tiles, so that threads can write one matrix together.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -77,6 +77,59 @@ impl<'a> Tile<'a> {
     }
 }
 
+/// Some columns of a matrix whose rows are interleaved in tiles: `[columns, rows]` values of every tile, borrowed mutably
+/// and disjoint from every other strip cut with it.
+pub struct Strip<'a> {
+    first: *mut f32,
+    /// Columns of the matrix.
+    n_columns: usize,
+    tiles: &'a [Range<usize>],
+    columns: Range<usize>,
+    borrow: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: a strip is an exclusive borrow of its elements, which are plain floats.
+unsafe impl Send for Strip<'_> {}
+
+impl<'a> Strip<'a> {
+    /// Cuts `matrix`, whose rows are interleaved in `tiles`, at every range of columns.
+    ///
+    /// # Panics
+    /// The tiles are not all rows of the matrix one after the other, or the ranges are not ascending and disjoint
+    /// columns of it: a mistake of the caller.
+    pub fn cut(matrix: &'a mut [f32], tiles: &'a [Range<usize>], columns: &[Range<usize>]) -> Vec<Strip<'a>> {
+        let n_rows = tiles.last().map_or(0, |rows| rows.end);
+        let n_columns = matrix.len().checked_div(n_rows).unwrap_or(0);
+        let mut end = 0;
+        let adjacent =
+            tiles.iter().all(|rows| rows.start == std::mem::replace(&mut end, rows.end) && rows.start <= rows.end);
+        assert!(
+            adjacent && matrix.len() == n_rows * n_columns && ascending(columns, n_columns),
+            "strips overlap or leave the matrix"
+        );
+        let first = matrix.as_mut_ptr();
+        let strip =
+            |columns: &Range<usize>| Strip { first, n_columns, tiles, columns: columns.clone(), borrow: PhantomData };
+        columns.iter().map(strip).collect()
+    }
+
+    /// The strip's part of tile `t`, `[columns, rows]`.
+    ///
+    /// # Panics
+    /// `t` is not a tile: a mistake of the caller.
+    #[inline(always)]
+    pub fn tile_mut(&mut self, t: usize) -> &mut [f32] {
+        let rows = &self.tiles[t];
+        // SAFETY: `cut` checked that the tiles lie one after the other inside the matrix, each `[n_columns, rows]`, and
+        // that the columns lie inside it and belong to no other strip; the matrix is borrowed exclusively for as long as
+        // the strip lives, and `&mut self` allows one part at a time.
+        unsafe {
+            let first = self.first.add(rows.start * self.n_columns + self.columns.start * rows.len());
+            std::slice::from_raw_parts_mut(first, self.columns.len() * rows.len())
+        }
+    }
+}
+
 /// Whether the ranges ascend, are disjoint and end at `end` at the latest.
 fn ascending(ranges: &[Range<usize>], end: usize) -> bool {
     let mut from = 0;
@@ -108,6 +161,37 @@ mod tests {
             let expected = 1 + usize::from(i % 10 >= 4) + 2 * usize::from(i / 10 >= 3);
             assert_eq!(*x, expected as f32, "element {i}");
         }
+    }
+
+    #[test]
+    fn every_element_belongs_to_exactly_one_strip() {
+        let tiles = [0..3, 3..5, 5..8];
+        let mut matrix = vec![0.0; 8 * 7];
+        for (s, strip) in Strip::cut(&mut matrix, &tiles, &[0..4, 4..7]).iter_mut().enumerate() {
+            for t in 0..tiles.len() {
+                strip.tile_mut(t).iter_mut().for_each(|x| *x += (10 * t + s + 1) as f32);
+            }
+        }
+        for (t, rows) in tiles.iter().enumerate() {
+            for (j, column) in matrix[rows.start * 7..rows.end * 7].chunks(rows.len()).enumerate() {
+                let expected = 10 * t + 1 + usize::from(j >= 4);
+                assert!(column.iter().all(|x| *x == expected as f32), "tile {t} column {j}: {column:?}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "strips overlap")]
+    fn overlapping_strips_are_refused() {
+        let mut matrix = vec![0.0; 20];
+        drop(Strip::cut(&mut matrix, std::slice::from_ref(&(0..2)), &[0..6, 5..10]));
+    }
+
+    #[test]
+    #[should_panic(expected = "leave the matrix")]
+    fn strips_of_missing_rows_are_refused() {
+        let mut matrix = vec![0.0; 20];
+        drop(Strip::cut(&mut matrix, &[0..1, 2..3], std::slice::from_ref(&(0..6))));
     }
 
     #[test]
