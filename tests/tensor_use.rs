@@ -25,7 +25,7 @@ fn logits(engine: &Engine, requests: &[Request]) -> (Vec<f32>, Vec<f32>) {
 }
 
 fn open(file: &File) -> laya::Result<Engine> {
-    Engine::from_gguf(file, &Options { n_threads: Some(1), isa: None })
+    Engine::from_gguf(file, &Options { n_threads: Some(1), ..Options::default() })
 }
 
 #[test]

@@ -1,99 +1,213 @@
 //! The decision head: type embedding, mixing layers, option scorer and act head.
 
-use super::encoder::{Attention, Pass};
-use super::forward::{Logits, Row};
-use super::trace::{Stage, Trace};
-use crate::kernels::elementary::{Activate, AddInPlace, ReluInPlace};
+use std::ops::Range;
 
-/// Runs the head over the encoder's `hidden`, `[n_tokens, n_embd]`, and reads the logits of every row.
-pub fn decide(pass: Pass<'_>, rows: &[Row<'_>], hidden: &mut [f32], trace: &mut dyn Trace) -> Vec<Logits> {
+use super::encoder::{Attention, FeedForward, Part, Pass, blocks};
+use super::forward::{Logits, Row};
+use super::scratch::Scratch;
+use super::trace::{Phase, Stage, Trace};
+use super::weight::HeadLayer;
+use crate::kernels::elementary::AddInPlace;
+use crate::kernels::product::{Finish, Output};
+
+/// Runs the head over the encoder's `scratch.hidden`, `[n_tokens, n_embd]`, and reads the logits of every row.
+///
+/// Only the `[CLS]` and marker rows are read, so the last layer computes no others (unless they are traced): its keys and
+/// values still come from every row.
+pub(super) fn decide(pass: Pass<'_>, rows: &[Row<'_>], scratch: &mut Scratch, trace: &mut dyn Trace) -> Vec<Logits> {
     let Pass { compute, config, weights, control, spans } = pass;
     let d = config.n_embd;
-    let n = hidden.len() / d;
     if control.type_embedding {
         for (row, span) in rows.iter().zip(spans) {
             let embedding = &weights.type_embd[row.kind * d..][..d];
-            for token in hidden[span.start * d..span.end * d].chunks_exact_mut(d) {
+            for token in scratch.hidden[span.start * d..span.end * d].chunks_exact_mut(d) {
                 compute.isa.run(AddInPlace(token, embedding));
             }
         }
     }
-    trace.stage(Stage::TypeEmbedding, hidden);
+    trace.stage(Stage::TypeEmbedding, &scratch.hidden);
+    trace.phase(Phase::FinalNorm);
 
-    let mut normed = vec![0.0; n * d];
-    let mut wide = vec![0.0; n * 4 * d];
-    let mut attended = vec![0.0; n * d];
-    for (i, layer) in weights.head.iter().enumerate() {
-        compute.norm_with_bias(hidden, &layer.attn_norm, config.head_norm_epsilon, &mut normed);
-        let qkv = &mut wide[..n * 3 * d];
-        compute.linear(&normed, &layer.attn_qkv, qkv);
-        let attention = Attention { width: d, n_head: config.n_decision_head(), rotary: None, radius: None };
-        compute.attention(&attention, qkv, spans, &mut attended);
-        if control.head_attention_output {
-            compute.linear(&attended, &layer.attn_output, &mut normed);
-            compute.add(hidden, &normed, d);
-        } else {
-            compute.add(hidden, &attended, d);
+    let every_row = trace.wants_every_row();
+    let (before, last) = match weights.head.split_last() {
+        Some((last, before)) if !every_row => (before, Some(last)),
+        _ => (weights.head.as_slice(), None),
+    };
+    for (i, layer) in before.iter().enumerate() {
+        whole_layer(pass, layer, scratch, trace);
+        trace.stage(Stage::HeadLayer(i), &scratch.hidden);
+    }
+    // The rows that are read: `[CLS]`, then the markers, of every row.
+    scratch.read.clear();
+    let mut read_spans: Vec<Range<usize>> = Vec::with_capacity(rows.len());
+    for (row, span) in rows.iter().zip(spans) {
+        for at in std::iter::once(0).chain(row.markers.iter().map(|marker| *marker as usize)) {
+            scratch.read.extend_from_slice(&scratch.hidden[(span.start + at) * d..][..d]);
         }
-
-        compute.norm_with_bias(hidden, &layer.ffn_norm, config.head_norm_epsilon, &mut normed);
-        let up = &mut wide[..n * 4 * d];
-        compute.linear(&normed, &layer.ffn_up, up);
-        compute.threads.for_each_row(up, 4 * d, |_, row| compute.isa.run(ReluInPlace(row)));
-        compute.linear(up, &layer.ffn_down, &mut normed);
-        compute.add(hidden, &normed, d);
-        trace.stage(Stage::HeadLayer(i), hidden);
+        let start = read_spans.last().map_or(0, |span| span.end);
+        read_spans.push(start..start + 1 + row.markers.len());
+    }
+    if let Some(layer) = last {
+        read_layer(pass, layer, &read_spans, scratch, trace);
     }
 
-    let scores = score(pass, rows, hidden);
-    let mut scores = scores.as_slice();
-    let options: Vec<Vec<f32>> = rows
-        .iter()
-        .map(|row| {
-            let (own, rest) = scores.split_at(row.markers.len());
-            scores = rest;
-            own.to_vec()
-        })
-        .collect();
-    let act = act(pass, &options, hidden);
+    let options = score(pass, &read_spans, scratch);
+    let act = act(pass, &options, &read_spans, scratch);
+    trace.phase(Phase::Readout);
     let act = act.chunks_exact(config.n_act);
     options.into_iter().zip(act).map(|(options, act)| Logits { options, act: act.to_vec() }).collect()
 }
 
-/// The raw logit of every marker, rows one after the other.
-fn score(pass: Pass<'_>, rows: &[Row<'_>], hidden: &[f32]) -> Vec<f32> {
-    let Pass { compute, config, weights, control, spans } = pass;
-    let (d, scorer) = (config.n_embd, &weights.scorer);
-    let mut markers = Vec::new();
-    for (row, span) in rows.iter().zip(spans) {
-        for marker in row.markers {
-            markers.extend_from_slice(&hidden[(span.start + *marker as usize) * d..][..d]);
-        }
+/// One head layer for every row of tokens.
+fn whole_layer(pass: Pass<'_>, layer: &HeadLayer, scratch: &mut Scratch, trace: &mut dyn Trace) {
+    let Pass { compute, config, spans, .. } = pass;
+    let Scratch { hidden, qkv, attended, input, threads, .. } = scratch;
+    let d = config.n_embd;
+    let n = hidden.len() / d;
+    qkv.resize(n * 3 * d, 0.0);
+    attended.resize(n * d, 0.0);
+    for block in blocks(n) {
+        let x = &hidden[block.start * d..block.end * d];
+        input.fill(compute.isa, compute.threads, x, d, Some(layer.attn_norm.with(config.head_norm_epsilon)));
+        let out = Output::Rows(&mut qkv[block.start * 3 * d..block.end * 3 * d]);
+        compute.product(layer.attn_qkv.product(Finish::Store), &threads.products, input, out);
     }
-    let mut normed = vec![0.0; markers.len()];
-    compute.norm_with_bias(&markers, &scorer.norm, config.head_norm_epsilon, &mut normed);
-    compute.linear(&normed, &scorer.hidden, &mut markers);
-    compute.threads.for_each_row(&mut markers, d, |_, row| compute.isa.run(Activate(row, control.activation)));
+    trace.phase(Phase::Head);
+    let part = |first| Part { values: qkv, stride: 3 * d, first };
+    let attention = Attention {
+        width: d,
+        n_head: config.n_decision_head(),
+        rotary: None,
+        radius: None,
+        queries: part(0),
+        keys: part(d),
+        values: part(2 * d),
+        query_spans: spans,
+        key_spans: spans,
+    };
+    compute.attention(&attention, &threads.attention, attended);
+    trace.phase(Phase::HeadAttention);
+    rest_of_layer(pass, layer, false, scratch);
+    trace.phase(Phase::Head);
+}
+
+/// One head layer for the rows `scratch.read`, which attend to all rows of their sequence.
+fn read_layer(
+    pass: Pass<'_>,
+    layer: &HeadLayer,
+    read_spans: &[Range<usize>],
+    scratch: &mut Scratch,
+    trace: &mut dyn Trace,
+) {
+    let Pass { compute, config, spans, .. } = pass;
+    let Scratch { hidden, qkv, attended, read, input, threads, .. } = scratch;
+    let d = config.n_embd;
+    let (n, n_read) = (hidden.len() / d, read.len() / d);
+    let norm = Some(layer.attn_norm.with(config.head_norm_epsilon));
+    let product = layer.attn_qkv.product(Finish::Store);
+    qkv.resize((n * 2 + n_read) * d, 0.0);
+    let (keys_and_values, queries) = qkv.split_at_mut(n * 2 * d);
+    for block in blocks(n) {
+        input.fill(compute.isa, compute.threads, &hidden[block.start * d..block.end * d], d, norm);
+        let out = Output::Rows(&mut keys_and_values[block.start * 2 * d..block.end * 2 * d]);
+        compute.product(product.of_parts(1, 3), &threads.products, input, out);
+    }
+    for block in blocks(n_read) {
+        input.fill(compute.isa, compute.threads, &read[block.start * d..block.end * d], d, norm);
+        let out = Output::Rows(&mut queries[block.start * d..block.end * d]);
+        compute.product(product.of_parts(0, 1), &threads.products, input, out);
+    }
+    trace.phase(Phase::Head);
+    attended.resize(n_read * d, 0.0);
+    let attention = Attention {
+        width: d,
+        n_head: config.n_decision_head(),
+        rotary: None,
+        radius: None,
+        queries: Part { values: queries, stride: d, first: 0 },
+        keys: Part { values: keys_and_values, stride: 2 * d, first: 0 },
+        values: Part { values: keys_and_values, stride: 2 * d, first: d },
+        query_spans: read_spans,
+        key_spans: spans,
+    };
+    compute.attention(&attention, &threads.attention, attended);
+    trace.phase(Phase::HeadAttention);
+    rest_of_layer(pass, layer, true, scratch);
+    trace.phase(Phase::Head);
+}
+
+/// What follows the attention of a head layer, for the rows that are read or for all.
+fn rest_of_layer(pass: Pass<'_>, layer: &HeadLayer, only_read: bool, scratch: &mut Scratch) {
+    let Pass { compute, config, control, .. } = pass;
+    let Scratch { hidden, attended, read, input, inner, threads, .. } = scratch;
+    let d = config.n_embd;
+    let x = if only_read { read } else { hidden };
+    let feed_forward = FeedForward {
+        norm: layer.ffn_norm.with(config.head_norm_epsilon),
+        up: layer.ffn_up.product(Finish::Relu),
+        down: layer.ffn_down.product(Finish::Add),
+    };
+    if !control.head_attention_output {
+        compute.add(x, attended, d);
+    }
+    for block in blocks(x.len() / d) {
+        let rows = block.start * d..block.end * d;
+        if control.head_attention_output {
+            input.fill(compute.isa, compute.threads, &attended[rows.clone()], d, None);
+            let product = layer.attn_output.product(Finish::Add);
+            compute.product(product, &threads.products, input, Output::Rows(&mut x[rows.clone()]));
+        }
+        feed_forward.run(compute, &mut x[rows], input, inner, &threads.products);
+    }
+}
+
+/// The raw logit of every marker, by row.
+fn score(pass: Pass<'_>, read_spans: &[Range<usize>], scratch: &mut Scratch) -> Vec<Vec<f32>> {
+    let Pass { compute, config, weights, control, .. } = pass;
+    let Scratch { read, input, inner, threads, .. } = scratch;
+    let (d, scorer) = (config.n_embd, &weights.scorer);
+    // All rows but each sequence's first, which is `[CLS]`.
+    let markers: Vec<f32> =
+        read_spans.iter().flat_map(|span| &read[(span.start + 1) * d..span.end * d]).copied().collect();
     let mut scores = vec![0.0; markers.len() / d];
-    compute.linear(&markers, &scorer.output, &mut scores);
-    scores
+    for block in blocks(scores.len()) {
+        let norm = scorer.norm.with(config.head_norm_epsilon);
+        input.fill(compute.isa, compute.threads, &markers[block.start * d..block.end * d], d, Some(norm));
+        inner.reserve(compute.isa, block.len(), d);
+        let hidden = scorer.hidden.product(Finish::Activate(control.activation));
+        compute.product(hidden, &threads.products, input, Output::Interleaved(inner));
+        let output = scorer.output.product(Finish::Store);
+        compute.product(output, &threads.products, inner, Output::Rows(&mut scores[block]));
+    }
+    let mut scores = scores.as_slice();
+    let of_row = |span: &Range<usize>| {
+        let (own, rest) = scores.split_at(span.len() - 1);
+        scores = rest;
+        own.to_vec()
+    };
+    read_spans.iter().map(of_row).collect()
 }
 
 /// The raw act logits, `[n_rows, n_act]`.
-fn act(pass: Pass<'_>, options: &[Vec<f32>], hidden: &[f32]) -> Vec<f32> {
-    let Pass { compute, config, weights, control, spans } = pass;
+fn act(pass: Pass<'_>, options: &[Vec<f32>], read_spans: &[Range<usize>], scratch: &mut Scratch) -> Vec<f32> {
+    let Pass { compute, config, weights, control, .. } = pass;
+    let Scratch { read, input, inner, threads, .. } = scratch;
     let (d, head) = (config.n_embd, &weights.act);
-    let mut input = Vec::with_capacity(spans.len() * (d + 4));
-    for (options, span) in options.iter().zip(spans) {
-        input.extend_from_slice(&hidden[span.start * d..][..d]);
-        input.extend(act_features(options));
+    let mut features = Vec::with_capacity(read_spans.len() * (d + 4));
+    for (options, span) in options.iter().zip(read_spans) {
+        features.extend_from_slice(&read[span.start * d..][..d]);
+        features.extend(act_features(options));
     }
-    let width = head.hidden.bias.len();
-    let mut inner = vec![0.0; spans.len() * width];
-    compute.linear(&input, &head.hidden, &mut inner);
-    compute.threads.for_each_row(&mut inner, width, |_, row| compute.isa.run(Activate(row, control.activation)));
-    let mut out = vec![0.0; spans.len() * config.n_act];
-    compute.linear(&inner, &head.output, &mut out);
+    let mut out = vec![0.0; read_spans.len() * config.n_act];
+    for block in blocks(read_spans.len()) {
+        let rows = &features[block.start * (d + 4)..block.end * (d + 4)];
+        input.fill(compute.isa, compute.threads, rows, d + 4, None);
+        let hidden = head.hidden.product(Finish::Activate(control.activation));
+        inner.reserve(compute.isa, block.len(), hidden.n_outputs());
+        compute.product(hidden, &threads.products, input, Output::Interleaved(inner));
+        let rows = &mut out[block.start * config.n_act..block.end * config.n_act];
+        compute.product(head.output.product(Finish::Store), &threads.products, inner, Output::Rows(rows));
+    }
     out
 }
 

@@ -1,112 +1,147 @@
 //! The encoder: ModernBERT layers over rows packed one after the other.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
 use super::config::Config;
 use super::control::Control;
-use super::trace::{Stage, Trace};
-use super::weight::{Linear, Norm, Weights};
+use super::scratch::Scratch;
+use super::trace::{Phase, Stage, Trace};
+use super::weight::{Linear, Weights};
 use crate::kernels::arch::tile::Tile;
-use crate::kernels::attention::{Head, Scratch};
-use crate::kernels::elementary::{AddInPlace, Gate};
-use crate::kernels::norm::LayerNorm;
-use crate::kernels::product::product;
+use crate::kernels::attention::{self, Columns, Head};
+use crate::kernels::elementary::AddInPlace;
+use crate::kernels::interleave::{Interleaved, split};
+use crate::kernels::norm::{LayerNorm, Norm};
+use crate::kernels::product::{self, Finish, Output};
 use crate::kernels::rotary::RotaryTable;
-use crate::kernels::{InstructionSet, PackedMatrix, Threads};
+use crate::kernels::thread::ROWS_PER_TASK;
+use crate::kernels::{InstructionSet, PackedMatrix, Product, Threads};
+
+/// Rows that go through the products together, so that they stay near the processor while every panel of weights is
+/// widened once for all of them.
+const BLOCK_ROWS: usize = 336;
 
 /// How a pass computes.
 #[derive(Debug, Clone, Copy)]
-pub struct Compute<'a> {
+pub(super) struct Compute<'a> {
     /// The instruction set.
-    pub isa: InstructionSet,
+    pub(super) isa: InstructionSet,
     /// The threads.
-    pub threads: &'a Threads,
+    pub(super) threads: &'a Threads,
 }
 
 impl Compute<'_> {
-    /// `weights x`, `[m, n]` for `x` of `[m, k]`.
-    pub fn product(&self, x: &[f32], weights: &PackedMatrix, y: &mut [f32]) {
-        product(self.isa, self.threads, x, weights, None, y);
+    /// Computes `product` of `input`.
+    pub(super) fn product(
+        &self,
+        product: Product<'_>,
+        scratch: &[Mutex<product::Scratch>],
+        input: &Interleaved,
+        out: Output<'_>,
+    ) {
+        product.run(self.isa, self.threads, scratch, input, out);
     }
 
-    /// `weights x + bias`.
-    pub fn linear(&self, x: &[f32], linear: &Linear, y: &mut [f32]) {
-        product(self.isa, self.threads, x, &linear.weight, Some(&linear.bias), y);
-    }
-
-    /// Layer norm of every row of `x`.
-    pub fn norm(&self, x: &[f32], weight: &[f32], bias: Option<&[f32]>, epsilon: f32, out: &mut [f32]) {
-        let width = weight.len();
-        self.threads.for_each_row(out, width, |i, out| {
-            let x = &x[i * width..][..width];
-            self.isa.run(LayerNorm { x, weight, bias, epsilon, out });
+    /// Layer norm of every row of `x`, in place.
+    pub(super) fn norm(&self, x: &mut [f32], norm: Norm<'_>, rows: &[Mutex<Vec<f32>>]) {
+        let width = norm.weight.len();
+        self.threads.for_each_with(rows, x.chunks_mut(ROWS_PER_TASK * width).collect(), |copy, task| {
+            for row in task.chunks_exact_mut(width) {
+                copy.clear();
+                copy.extend_from_slice(row);
+                self.isa.run(LayerNorm { x: copy, norm, out: row });
+            }
         });
-    }
-
-    /// Layer norm with bias.
-    pub fn norm_with_bias(&self, x: &[f32], norm: &Norm, epsilon: f32, out: &mut [f32]) {
-        self.norm(x, &norm.weight, Some(&norm.bias), epsilon, out);
     }
 
     /// `x += y`.
-    pub fn add(&self, x: &mut [f32], y: &[f32], width: usize) {
-        self.threads.for_each_row(x, width, |i, x| self.isa.run(AddInPlace(x, &y[i * width..][..width])));
+    pub(super) fn add(&self, x: &mut [f32], y: &[f32], width: usize) {
+        let rows = ROWS_PER_TASK * width;
+        let tasks: Vec<_> = x.chunks_mut(rows).zip(y.chunks(rows)).collect();
+        self.threads.for_each(tasks, |(x, y)| self.isa.run(AddInPlace(x, y)));
     }
 
-    /// Attention of every head over every row of tokens: `qkv` is `[n_tokens, 3 width]`, `out` is `[n_tokens, width]`,
-    /// and `spans` are the rows' tokens.
-    pub fn attention(&self, attention: &Attention<'_>, qkv: &[f32], spans: &[Range<usize>], out: &mut [f32]) {
-        let &Attention { width, n_head, rotary, radius } = attention;
+    /// Attention of every head over every sequence. `out` is `[n_queries, width]`.
+    pub(super) fn attention(&self, attention: &Attention<'_>, scratch: &[Mutex<attention::Scratch>], out: &mut [f32]) {
+        let &Attention { width, n_head, rotary, radius, queries, keys, values, .. } = attention;
         let head = width / n_head;
         let columns: Vec<_> = (0..n_head).map(|h| h * head..(h + 1) * head).collect();
-        self.threads.for_each(Tile::cut(out, width, spans, &columns), Scratch::default, |scratch, mut tile| {
-            let (tokens, column) = (tile.rows(), tile.columns().start);
-            let qkv = &qkv[tokens.start * 3 * width..tokens.end * 3 * width];
-            self.isa.run(Head { qkv, width, column, head, rotary, radius, out: &mut tile, scratch });
+        let tiles = Tile::cut(out, width, attention.query_spans, &columns);
+        let spans = attention.key_spans.iter().flat_map(|span| std::iter::repeat_n(span, n_head));
+        self.threads.for_each_with(scratch, tiles.into_iter().zip(spans).collect(), |scratch, (mut tile, span)| {
+            let column = tile.columns().start;
+            let queries = queries.of(&tile.rows(), column);
+            let (keys, values) = (keys.of(span, column), values.of(span, column));
+            let n_keys = span.len();
+            self.isa.run(Head { queries, keys, values, n_keys, head, rotary, radius, out: &mut tile, scratch });
         });
+    }
+}
+
+/// The queries, keys or values of all heads: `values[t * stride + first..]`, `width` of them, at row `t`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) values: &'a [f32],
+    pub(super) stride: usize,
+    pub(super) first: usize,
+}
+
+impl<'a> Part<'a> {
+    /// The rows `span`, from `column` on.
+    fn of(self, span: &Range<usize>, column: usize) -> Columns<'a> {
+        let values = &self.values[span.start * self.stride..span.end * self.stride];
+        Columns { values, stride: self.stride, column: self.first + column }
     }
 }
 
 /// The attention of a layer.
 #[derive(Debug)]
-pub struct Attention<'a> {
+pub(super) struct Attention<'a> {
     /// Width of the model.
-    pub width: usize,
+    pub(super) width: usize,
     /// Heads; they divide the width.
-    pub n_head: usize,
+    pub(super) n_head: usize,
     /// Rotary table; none in the decision head.
-    pub rotary: Option<&'a RotaryTable>,
+    pub(super) rotary: Option<&'a RotaryTable>,
     /// How far a key may be; none on global layers.
-    pub radius: Option<usize>,
+    pub(super) radius: Option<usize>,
+    pub(super) queries: Part<'a>,
+    pub(super) keys: Part<'a>,
+    pub(super) values: Part<'a>,
+    /// The queries of every sequence.
+    pub(super) query_spans: &'a [Range<usize>],
+    /// The keys of every sequence.
+    pub(super) key_spans: &'a [Range<usize>],
 }
 
 /// What every step of one pass needs.
 #[derive(Debug, Clone, Copy)]
-pub struct Pass<'a> {
+pub(super) struct Pass<'a> {
     /// How to compute.
-    pub compute: Compute<'a>,
+    pub(super) compute: Compute<'a>,
     /// The hyperparameters.
-    pub config: &'a Config,
+    pub(super) config: &'a Config,
     /// The weights.
-    pub weights: &'a Weights,
+    pub(super) weights: &'a Weights,
     /// What to do wrong on purpose.
-    pub control: Control,
+    pub(super) control: Control,
     /// Where each row's tokens lie among all tokens, one after the other.
-    pub spans: &'a [Range<usize>],
+    pub(super) spans: &'a [Range<usize>],
 }
 
 /// Rotary tables of the two kinds of layer, covering the longest row.
 #[derive(Debug)]
-pub struct Rotary {
+pub(super) struct Rotary {
     /// For global layers.
-    pub global: RotaryTable,
+    pub(super) global: RotaryTable,
     /// For local layers, when their base is another.
     local: Option<RotaryTable>,
 }
 
 impl Rotary {
     /// Tables of `n_positions` positions.
-    pub fn new(config: &Config, n_positions: usize) -> Self {
+    pub(super) fn new(config: &Config, n_positions: usize) -> Self {
         let head = config.n_embd / config.n_head;
         let differs = config.rope_base_local != config.rope_base_global;
         Self {
@@ -116,24 +151,70 @@ impl Rotary {
     }
 
     /// The table of local layers.
-    pub fn local(&self) -> &RotaryTable {
+    pub(super) fn local(&self) -> &RotaryTable {
         self.local.as_ref().unwrap_or(&self.global)
     }
 }
 
-/// Runs the encoder over `hidden`, `[n_tokens, n_embd]`: token embeddings on the way in, final norm applied on the way out.
-pub fn encode(pass: Pass<'_>, rotary: &Rotary, hidden: &mut Vec<f32>, trace: &mut dyn Trace) {
-    let Pass { compute, config, weights, control, spans } = pass;
-    let (d, f) = (config.n_embd, config.n_ff);
-    let n = hidden.len() / d;
-    let mut normed = vec![0.0; n * d];
-    compute.norm(hidden, &weights.token_embd_norm, None, config.norm_epsilon, &mut normed);
-    std::mem::swap(hidden, &mut normed);
-    trace.stage(Stage::Embedding, hidden);
+/// Blocks of rows that go through the products together.
+pub(super) fn blocks(n_rows: usize) -> Vec<Range<usize>> {
+    split(n_rows, BLOCK_ROWS)
+}
 
-    let mut wide = vec![0.0; n * (3 * d).max(2 * f)];
-    let mut mixed = vec![0.0; n * d.max(f)];
+/// `weights x`, nothing else.
+fn plain(weights: &PackedMatrix, finish: Finish) -> Product<'_> {
+    Product::new(weights, None, finish)
+}
+
+impl Linear {
+    /// `weights x + bias`.
+    pub(super) fn product(&self, finish: Finish) -> Product<'_> {
+        Product::new(&self.weight, Some(&self.bias), finish)
+    }
+}
+
+/// The two products of a feed-forward.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FeedForward<'a> {
+    pub(super) norm: Norm<'a>,
+    pub(super) up: Product<'a>,
+    pub(super) down: Product<'a>,
+}
+
+impl FeedForward<'_> {
+    /// `x += down(up(norm(x)))` for the rows of one block.
+    pub(super) fn run(
+        &self,
+        compute: Compute<'_>,
+        x: &mut [f32],
+        input: &mut Interleaved,
+        inner: &mut Interleaved,
+        scratch: &[Mutex<product::Scratch>],
+    ) {
+        let d = self.norm.weight.len();
+        input.fill(compute.isa, compute.threads, x, d, Some(self.norm));
+        inner.reserve(compute.isa, x.len() / d, self.up.n_outputs());
+        compute.product(self.up, scratch, input, Output::Interleaved(inner));
+        compute.product(self.down, scratch, inner, Output::Rows(x));
+    }
+}
+
+/// Runs the encoder over `scratch.hidden`, `[n_tokens, n_embd]`: token embeddings on the way in, final norm applied on
+/// the way out.
+pub(super) fn encode(pass: Pass<'_>, rotary: &Rotary, scratch: &mut Scratch, trace: &mut dyn Trace) {
+    let Pass { compute, config, weights, control, spans } = pass;
+    let Scratch { hidden, qkv, attended, input, inner, threads, .. } = scratch;
+    let d = config.n_embd;
+    let n = hidden.len() / d;
+    let of = |weight| Norm { weight, bias: None, epsilon: config.norm_epsilon };
+    compute.norm(hidden, of(&weights.token_embd_norm), &threads.rows);
+    trace.stage(Stage::Embedding, hidden);
+    trace.phase(Phase::Embedding);
+
+    qkv.resize(n * 3 * d, 0.0);
+    attended.resize(n * d, 0.0);
     let unit = vec![1.0; d];
+    let blocks = blocks(n);
     for (i, layer) in weights.layers.iter().enumerate() {
         let global = control.is_global(config.is_global(i));
         let table = if global { &rotary.global } else { rotary.local() };
@@ -141,40 +222,54 @@ pub fn encode(pass: Pass<'_>, rotary: &Rotary, hidden: &mut Vec<f32>, trace: &mu
 
         // Layer 0 has no attention norm: the embedding norm was just applied.
         let norm = match &layer.attn_norm {
-            None if control.first_attention_norm => Some(&unit),
-            norm => norm.as_ref(),
+            None if control.first_attention_norm => Some(of(&unit)),
+            norm => norm.as_deref().map(of),
         };
-        let input = match norm {
-            Some(norm) => {
-                compute.norm(hidden, norm, None, config.norm_epsilon, &mut normed);
-                &normed
-            }
-            None => &*hidden,
+        for block in &blocks {
+            input.fill(compute.isa, compute.threads, &hidden[block.start * d..block.end * d], d, norm);
+            let out = Output::Rows(&mut qkv[block.start * 3 * d..block.end * 3 * d]);
+            compute.product(plain(&layer.attn_qkv, Finish::Store), &threads.products, input, out);
+        }
+        trace.phase(Phase::Qkv);
+        let part = |first| Part { values: qkv, stride: 3 * d, first };
+        let attention = Attention {
+            width: d,
+            n_head: config.n_head,
+            rotary: Some(table),
+            radius,
+            queries: part(0),
+            keys: part(d),
+            values: part(2 * d),
+            query_spans: spans,
+            key_spans: spans,
         };
-        let qkv = &mut wide[..n * 3 * d];
-        compute.product(input, &layer.attn_qkv, qkv);
-        let attended = &mut mixed[..n * d];
-        let attention = Attention { width: d, n_head: config.n_head, rotary: Some(table), radius };
-        compute.attention(&attention, qkv, spans, attended);
+        compute.attention(&attention, &threads.attention, attended);
+        trace.phase(if global { Phase::GlobalAttention } else { Phase::LocalAttention });
         if control.attention_output {
-            compute.product(attended, &layer.attn_output, &mut normed);
-            compute.add(hidden, &normed, d);
+            for block in &blocks {
+                let tokens = block.start * d..block.end * d;
+                input.fill(compute.isa, compute.threads, &attended[tokens.clone()], d, None);
+                let out = Output::Rows(&mut hidden[tokens]);
+                compute.product(plain(&layer.attn_output, Finish::Add), &threads.products, input, out);
+            }
         } else {
             compute.add(hidden, attended, d);
         }
+        trace.phase(Phase::AttentionOutput);
 
-        compute.norm(hidden, &layer.ffn_norm, None, config.norm_epsilon, &mut normed);
-        let up = &mut wide[..n * 2 * f];
-        compute.product(&normed, &layer.ffn_up, up);
-        let gated = &mut mixed[..n * f];
-        compute.threads.for_each_row(gated, f, |t, out| {
-            compute.isa.run(Gate { row: &up[t * 2 * f..][..2 * f], out, activation: control.activation });
-        });
-        compute.product(gated, &layer.ffn_down, &mut normed);
-        compute.add(hidden, &normed, d);
+        let feed_forward = FeedForward {
+            norm: of(&layer.ffn_norm),
+            up: plain(&layer.ffn_up, Finish::Gate(control.activation)),
+            down: plain(&layer.ffn_down, Finish::Add),
+        };
+        for block in &blocks {
+            let x = &mut hidden[block.start * d..block.end * d];
+            feed_forward.run(compute, x, input, inner, &threads.products);
+        }
+        trace.phase(Phase::FeedForward);
         trace.stage(Stage::EncoderLayer(i), hidden);
     }
-    compute.norm(hidden, &weights.output_norm, None, config.norm_epsilon, &mut normed);
-    std::mem::swap(hidden, &mut normed);
+    compute.norm(hidden, of(&weights.output_norm), &threads.rows);
     trace.stage(Stage::FinalNorm, hidden);
+    trace.phase(Phase::FinalNorm);
 }

@@ -7,6 +7,7 @@ use super::config::Config;
 use super::control::Control;
 use super::decision::decide;
 use super::encoder::{Compute, Pass, Rotary, encode};
+use super::scratch::{Pool, Scratch};
 use super::trace::Trace;
 use super::weight::Weights;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,6 +45,7 @@ pub struct Model {
     isa: InstructionSet,
     threads: Threads,
     rotary: Mutex<Arc<Rotary>>,
+    scratch: Pool,
 }
 
 impl Model {
@@ -55,7 +57,8 @@ impl Model {
         let config = Config::from_gguf(file)?;
         let weights = Weights::from_gguf(file, &config, &threads)?;
         let rotary = Mutex::new(Arc::new(Rotary::new(&config, 0)));
-        Ok(Self { config, weights, isa, threads, rotary })
+        let scratch = Pool::new(threads.count());
+        Ok(Self { config, weights, isa, threads, rotary, scratch })
     }
 
     /// The hyperparameters.
@@ -69,6 +72,16 @@ impl Model {
     }
 
     /// The threads it computes with.
+    pub fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// Width between the two layers of the act head.
+    pub fn act_width(&self) -> usize {
+        self.weights.act.hidden.bias.len()
+    }
+
+    /// How many threads it computes with.
     pub fn n_threads(&self) -> usize {
         self.threads.count()
     }
@@ -99,7 +112,9 @@ impl Model {
             });
             let (batch, after) = rest.split_at(1 + more.count());
             rest = after;
-            logits.extend(self.batch(batch, control, trace)?);
+            logits.extend(
+                self.scratch.with(|scratch| self.threads.install(|| self.batch(batch, control, trace, scratch)))?,
+            );
         }
         Ok(logits)
     }
@@ -120,7 +135,13 @@ impl Model {
         Err(Error::new(ErrorKind::Model, problem))
     }
 
-    fn batch(&self, rows: &[Row<'_>], control: Control, trace: &mut dyn Trace) -> Result<Vec<Logits>> {
+    fn batch(
+        &self,
+        rows: &[Row<'_>],
+        control: Control,
+        trace: &mut dyn Trace,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Logits>> {
         let d = self.config.n_embd;
         let mut spans: Vec<Range<usize>> = Vec::with_capacity(rows.len());
         for row in rows {
@@ -128,9 +149,9 @@ impl Model {
             spans.push(start..start + row.ids.len());
         }
         let n = spans.last().map_or(0, |span| span.end);
-        let mut hidden = vec![0.0; n * d];
+        scratch.hidden.resize(n * d, 0.0);
         let tokens = rows.iter().flat_map(|row| row.ids);
-        for (id, out) in tokens.zip(hidden.chunks_exact_mut(d)) {
+        for (id, out) in tokens.zip(scratch.hidden.chunks_exact_mut(d)) {
             if !self.weights.token_embd.read(*id, out) {
                 return Err(Error::new(ErrorKind::Model, format!("token {id} is outside the mapped embedding")));
             }
@@ -139,8 +160,8 @@ impl Model {
         let longest = rows.iter().map(|row| row.ids.len()).max().unwrap_or(0);
         let rotary = self.rotary(longest);
         let pass = Pass { compute, config: &self.config, weights: &self.weights, control, spans: &spans };
-        encode(pass, &rotary, &mut hidden, trace);
-        Ok(decide(pass, rows, &mut hidden, trace))
+        encode(pass, &rotary, scratch, trace);
+        Ok(decide(pass, rows, scratch, trace))
     }
 
     /// Rotary tables of at least `n_positions` positions, kept for the next pass.

@@ -6,12 +6,13 @@
 pub mod config;
 pub mod control;
 pub mod decision;
-pub mod encoder;
+mod encoder;
 pub mod forward;
+mod scratch;
 pub mod trace;
 pub mod weight;
 
 pub use config::Config;
 pub use control::Control;
 pub use forward::{Logits, Model, Row};
-pub use trace::{Stage, Trace};
+pub use trace::{Phase, Stage, Trace};

@@ -8,7 +8,8 @@ use half::f16;
 use super::config::Config;
 use crate::error::{Error, Result};
 use crate::gguf::{File, Map, TensorInfo, TensorType};
-use crate::kernels::pack::Source;
+use crate::kernels::norm;
+use crate::kernels::pack::{Q8_0_BLOCK, Source};
 use crate::kernels::{PackedMatrix, Threads};
 
 /// Everything a model computes with.
@@ -56,6 +57,13 @@ pub struct Norm {
     pub weight: Vec<f32>,
     /// `[n_embd]`.
     pub bias: Vec<f32>,
+}
+
+impl Norm {
+    /// The norm with its epsilon.
+    pub(super) fn with(&self, epsilon: f32) -> norm::Norm<'_> {
+        norm::Norm { weight: &self.weight, bias: Some(&self.bias), epsilon }
+    }
 }
 
 /// A linear map with bias.
@@ -119,14 +127,16 @@ pub struct TokenEmbedding {
 enum Stored {
     F32,
     F16,
+    Q8_0,
 }
 
 impl Stored {
-    /// Bytes of one value.
-    fn n_bytes(self) -> usize {
+    /// Bytes of a row of `n` values.
+    fn row_bytes(self, n: usize) -> usize {
         match self {
-            Self::F32 => 4,
-            Self::F16 => 2,
+            Self::F32 => 4 * n,
+            Self::F16 => 2 * n,
+            Self::Q8_0 => n / Q8_0_BLOCK * (2 + Q8_0_BLOCK),
         }
     }
 }
@@ -140,7 +150,7 @@ impl TokenEmbedding {
     /// Widens row `token` into `out`, `[n_embd]`; false when there is no such row.
     #[must_use]
     pub fn read(&self, token: u32, out: &mut [f32]) -> bool {
-        let n_bytes = self.width * self.ty.n_bytes();
+        let n_bytes = self.ty.row_bytes(self.width);
         let row = (token as usize)
             .checked_mul(n_bytes)
             .and_then(|at| at.checked_add(self.start))
@@ -155,7 +165,7 @@ impl TokenEmbedding {
     }
 }
 
-/// Widens little-endian values exactly.
+/// Widens little-endian values exactly (Q8_0: scale times byte, rounded once).
 fn widen(bytes: &[u8], ty: Stored, out: &mut [f32]) {
     match ty {
         Stored::F32 => {
@@ -164,6 +174,14 @@ fn widen(bytes: &[u8], ty: Stored, out: &mut [f32]) {
         Stored::F16 => {
             let halves = bytes.as_chunks::<2>().0.iter();
             halves.zip(out).for_each(|(from, to)| *to = f16::from_le_bytes(*from).to_f32());
+        }
+        Stored::Q8_0 => {
+            let blocks = bytes.as_chunks::<{ 2 + Q8_0_BLOCK }>().0.iter();
+            for (block, out) in blocks.zip(out.as_chunks_mut::<Q8_0_BLOCK>().0) {
+                let [low, high, quants @ ..] = block;
+                let scale = f16::from_le_bytes([*low, *high]).to_f32();
+                quants.iter().zip(out).for_each(|(quant, to)| *to = scale * f32::from(quant.cast_signed()));
+            }
         }
     }
 }
@@ -184,11 +202,11 @@ impl Weights {
             let name = |part: &str| format!("blk.{i}.{part}.weight");
             layers.push(EncoderLayer {
                 attn_norm: if i == 0 { None } else { Some(loader.vector(&name("attn_norm"), d)?) },
-                attn_qkv: loader.matrix(&name("attn_qkv"), 3 * d, d)?,
-                attn_output: loader.matrix(&name("attn_output"), d, d)?,
+                attn_qkv: loader.matrix(&name("attn_qkv"), 3 * d, d, 3)?,
+                attn_output: loader.matrix(&name("attn_output"), d, d, 1)?,
                 ffn_norm: loader.vector(&name("ffn_norm"), d)?,
-                ffn_up: loader.matrix(&name("ffn_up"), 2 * f, d)?,
-                ffn_down: loader.matrix(&name("ffn_down"), d, f)?,
+                ffn_up: loader.matrix(&name("ffn_up"), 2 * f, d, 2)?,
+                ffn_down: loader.matrix(&name("ffn_down"), d, f, 1)?,
             });
         }
         let output_norm = loader.vector("output_norm.weight", d)?;
@@ -198,24 +216,24 @@ impl Weights {
             let name = |part: &str| format!("head.{i}.{part}");
             head.push(HeadLayer {
                 attn_norm: loader.norm(&name("attn_norm"), d)?,
-                attn_qkv: loader.linear(&name("attn_qkv"), 3 * d, d)?,
-                attn_output: loader.linear(&name("attn_output"), d, d)?,
+                attn_qkv: loader.linear(&name("attn_qkv"), 3 * d, d, 3)?,
+                attn_output: loader.linear(&name("attn_output"), d, d, 1)?,
                 ffn_norm: loader.norm(&name("ffn_norm"), d)?,
-                ffn_up: loader.linear(&name("ffn_up"), 4 * d, d)?,
-                ffn_down: loader.linear(&name("ffn_down"), d, 4 * d)?,
+                ffn_up: loader.linear(&name("ffn_up"), 4 * d, d, 1)?,
+                ffn_down: loader.linear(&name("ffn_down"), d, 4 * d, 1)?,
             });
         }
         let scorer = Scorer {
             norm: loader.norm("scorer.0", d)?,
-            hidden: loader.linear("scorer.1", d, d)?,
-            output: loader.linear("scorer.3", 1, d)?,
+            hidden: loader.linear("scorer.1", d, d, 1)?,
+            output: loader.linear("scorer.3", 1, d, 1)?,
         };
         // The width between the two layers of the act head is stated by its tensor alone.
         let act_width = loader.find("act_head.0.bias")?.shape.first().copied().unwrap_or(0);
         let act_width = usize::try_from(act_width).unwrap_or(0);
         let act = ActHead {
-            hidden: loader.linear("act_head.0", act_width, d + 4)?,
-            output: loader.linear("act_head.2", config.n_act, act_width)?,
+            hidden: loader.linear("act_head.0", act_width, d + 4, 1)?,
+            output: loader.linear("act_head.2", config.n_act, act_width, 1)?,
         };
         loader.finish()?;
         Ok(Self { token_embd, token_embd_norm, layers, output_norm, type_embd, head, scorer, act })
@@ -253,8 +271,10 @@ impl<'a> Loader<'a> {
         let ty = match info.ty {
             TensorType::F32 => Stored::F32,
             TensorType::F16 => Stored::F16,
+            TensorType::Q8_0 => Stored::Q8_0,
             other => {
-                let message = format!("is stored as {}; this build computes with F32 and F16 weights", other.name());
+                let message =
+                    format!("is stored as {}; this build computes with F32, F16 and Q8_0 weights", other.name());
                 return Err(self.error(name, message));
             }
         };
@@ -264,7 +284,8 @@ impl<'a> Loader<'a> {
 
     fn floats(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let (bytes, ty) = self.take(name, shape)?;
-        let mut out = vec![0.0; bytes.len() / ty.n_bytes()];
+        // `take` compared the shape, and the file checked the bytes of the tensor against it.
+        let mut out = vec![0.0; shape.iter().product()];
         widen(bytes, ty, &mut out);
         Ok(out)
     }
@@ -277,18 +298,26 @@ impl<'a> Loader<'a> {
         self.floats(name, &[width, n])
     }
 
-    fn matrix(&mut self, name: &str, n: usize, k: usize) -> Result<PackedMatrix> {
+    /// A matrix `[n, k]` whose outputs are `n_parts` equal parts.
+    fn matrix(&mut self, name: &str, n: usize, k: usize, n_parts: usize) -> Result<PackedMatrix> {
         let (bytes, ty) = self.take(name, &[k, n])?;
         let source = match ty {
             Stored::F32 => Source::F32(bytes),
             Stored::F16 => Source::F16(bytes),
+            Stored::Q8_0 => Source::Q8_0(bytes),
         };
-        PackedMatrix::pack(source, n, k, self.threads).map_err(|error| error.at_tensor(name))
+        let packed = PackedMatrix::pack(source, n, k, n_parts, self.threads).map_err(|error| error.at_tensor(name))?;
+        // The packed copy is what is computed with: the file's own pages need not stay in memory beside it.
+        let info = self.find(name)?;
+        if let Some(start) = self.file.tensor_start(info) {
+            self.file.map().release(start, bytes.len());
+        }
+        Ok(packed)
     }
 
-    fn linear(&mut self, name: &str, n: usize, k: usize) -> Result<Linear> {
+    fn linear(&mut self, name: &str, n: usize, k: usize, n_parts: usize) -> Result<Linear> {
         let bias = self.vector(&format!("{name}.bias"), n)?;
-        Ok(Linear { weight: self.matrix(&format!("{name}.weight"), n, k)?, bias })
+        Ok(Linear { weight: self.matrix(&format!("{name}.weight"), n, k, n_parts)?, bias })
     }
 
     fn norm(&mut self, name: &str, n: usize) -> Result<Norm> {
