@@ -8,19 +8,22 @@ import pathlib
 import platform
 import sys
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 
-import laya
+# The packages that goldens are made with.
+ORACLE = {"laya": "0.3.21", "gguf": "0.19.0", "numpy": "2.4.6"}
 
-ORACLE = "0.3.21"
 
-
-def run(description: str, path: pathlib.Path, cases: Callable[[], Iterable[dict]]) -> None:
+def run(
+    description: str, path: pathlib.Path, cases: Callable[[], Iterable[dict]], packages: tuple[str, ...] = ("laya",)
+) -> None:
     """Writes one line per case to `path`, or with --check says whether that is what the file holds."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
     check = parser.parse_args().check
-    if laya.__version__ != ORACLE:
-        sys.exit(f"laya {laya.__version__} is installed; this golden is made with laya {ORACLE}")
+    for package in packages:
+        if version(package) != ORACLE[package]:
+            sys.exit(f"{package} {version(package)} is installed; this golden is made with {package} {ORACLE[package]}")
     lines = [json.dumps(case, ensure_ascii=False) + "\n" for case in cases()]
     text = "".join(lines)
     if check:
@@ -29,16 +32,16 @@ def run(description: str, path: pathlib.Path, cases: Callable[[], Iterable[dict]
         print(f"{path.name}: {len(lines)} cases, up to date")
         return
     n_refused = sum('"refused"' in line for line in lines)
-    write_golden(path, text, {"cases": len(lines), "refused": n_refused})
+    write_golden(path, text, {"cases": len(lines), "refused": n_refused}, packages)
     print(f"{path.name}: {len(lines)} cases, {n_refused} of them refused")
 
 
-def write_golden(path: pathlib.Path, text: str, counts: dict[str, int]) -> None:
+def write_golden(path: pathlib.Path, text: str, counts: dict[str, int], packages: tuple[str, ...]) -> None:
     """Writes `text` to `path`, alone in its folder, and the record of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode())
     record = {
-        "oracle": {"laya": laya.__version__, "python": platform.python_version()},
+        "oracle": {package: ORACLE[package] for package in packages} | {"python": platform.python_version()},
         **counts,
         "sha256": {path.name: hashlib.sha256(text.encode()).hexdigest()},
     }

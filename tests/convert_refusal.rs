@@ -299,7 +299,7 @@ fn settings_the_loader_refuses_are_refused_here() {
     let case = Case::new();
     // The limit itself is no more than the loader takes.
     let file = case.with("rl_agent_config.json", AGENT, "\"max_len\": 64", "\"max_len\": 65536").file();
-    let loaded = Engine::from_gguf(&file, &engine::Options { n_threads: Some(1), isa: None });
+    let loaded = Engine::from_gguf(&file, &engine::Options { n_threads: Some(1), ..engine::Options::default() });
     assert_eq!(loaded.unwrap().config().max_len, 65_536);
 }
 

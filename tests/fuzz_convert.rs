@@ -18,7 +18,7 @@ fn worker(seed: u64, rounds: usize) -> (usize, usize) {
     let dir = folder.path().join("laya-fuzz-1K");
     let files = checkpoint(&dir);
     laya::gguf::File::from_bytes(run(&dir).unwrap()).unwrap();
-    let options = engine::Options { n_threads: Some(1), isa: None };
+    let options = engine::Options { n_threads: Some(1), ..engine::Options::default() };
     let mut random = Random(seed);
     let (mut converted, mut refused) = (0, 0);
     for round in 0..rounds {

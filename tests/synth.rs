@@ -52,7 +52,7 @@ fn tiny_checkpoints_are_the_same_bytes_everywhere() {
 #[test]
 fn a_gguf_file_is_the_conversion_of_the_directory() {
     for arch in [Arch::TinyMmbert, Arch::TinyModernbert] {
-        for (dtype, outtype) in [(Dtype::F16, Outtype::F16), (Dtype::F32, Outtype::F32)] {
+        for (dtype, outtype) in [(Dtype::F16, Outtype::F16), (Dtype::F32, Outtype::F32), (Dtype::F16, Outtype::Q8_0)] {
             let folder = tempfile::tempdir().unwrap();
             let options = Options { seed: 3, dtype, outtype, ..Options::new(arch) };
             let dir = folder.path().join("some-directory-7B-v2");
@@ -70,7 +70,11 @@ fn a_gguf_file_is_the_conversion_of_the_directory() {
             assert_eq!(report.n_bytes, std::fs::metadata(&direct).unwrap().len());
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "temporary files are left");
             let file = File::open(&direct).unwrap();
-            let want = if outtype == Outtype::F16 { TensorType::F16 } else { TensorType::F32 };
+            let want = match outtype {
+                Outtype::F32 => TensorType::F32,
+                Outtype::F16 => TensorType::F16,
+                Outtype::Q8_0 => TensorType::Q8_0,
+            };
             assert_eq!(file.tensor("token_embd.weight").unwrap().ty, want);
         }
     }

@@ -26,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   laya-convert checkpoint/ -o model.gguf                     half precision, half the size
   laya-convert checkpoint/ -o model.gguf --outtype f32       every bit of a float32 checkpoint
+  laya-convert checkpoint/ -o model.gguf --outtype q8_0      8-bit blocks, about half of f16
   laya-convert synth --arch tiny-mmbert -o tiny.gguf         random weights, to try things with
 ";
 
@@ -53,7 +54,8 @@ struct ConvertArguments {
     /// Model file to write; one that is there is replaced
     #[arg(short, long, value_name = "MODEL.gguf")]
     out: PathBuf,
-    /// How matrices are stored; vectors and norms always are f32
+    /// How matrices are stored; vectors and norms always are f32, and with q8_0 matrices whose rows
+    /// are not whole blocks of 32 are f16
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = outtype())]
     outtype: Outtype,
     /// Name of the model in the file [default: from the model card or the directory]

@@ -3,21 +3,33 @@
 use half::f16;
 use rayon::prelude::*;
 
+use super::quant;
 use super::safetensors::Float;
 
-/// Elements one task converts.
+/// Elements one task converts: whole blocks of Q8_0.
 const CHUNK: usize = 1 << 14;
 
 /// F32 elements of `source`, as little-endian bytes. Not-a-numbers of 16-bit sources come out quiet, as processors widen
 /// them.
 pub(super) fn to_f32(source: &[u8], from: Float, out: &mut Vec<u8>) {
-    convert(source, from, Float::F32, out);
+    if from == Float::F32 {
+        return copy(source, out);
+    }
+    convert(source, from, out, CHUNK * 4, |values, out| store(values, false, out));
 }
 
 /// F16 elements of `source`, rounded to nearest even; a not-a-number keeps its sign and top payload bits and is quiet.
 /// Elements that are F16 already keep every bit.
 pub(super) fn to_f16(source: &[u8], from: Float, out: &mut Vec<u8>) {
-    convert(source, from, Float::F16, out);
+    if from == Float::F16 {
+        return copy(source, out);
+    }
+    convert(source, from, out, CHUNK * 2, |values, out| store(values, true, out));
+}
+
+/// Q8_0 blocks of `source`, whose elements are finite and whole blocks.
+pub(super) fn to_q8_0(source: &[u8], from: Float, out: &mut Vec<u8>) {
+    convert(source, from, out, CHUNK / quant::BLOCK * quant::BYTES, quant::store);
 }
 
 /// Little-endian bytes of `values`, as F16 (rounded to nearest even) or F32.
@@ -29,17 +41,24 @@ pub(super) fn from_f32(values: &[f32], half: bool, out: &mut Vec<u8>) {
     chunks.for_each(|(out, values)| store(values, half, out));
 }
 
-/// Elements of `source` as F16 or F32, chunk by chunk and in parallel; the same type keeps every bit.
-fn convert(source: &[u8], from: Float, to: Float, out: &mut Vec<u8>) {
+fn copy(source: &[u8], out: &mut Vec<u8>) {
     out.clear();
-    if from == to {
-        out.extend_from_slice(source);
-        return;
-    }
-    let half = to == Float::F16;
-    let n_bytes = if half { 2 } else { 4 };
-    out.resize(source.len() / from.n_bytes() * n_bytes, 0);
-    out.par_chunks_mut(CHUNK * n_bytes).zip(source.par_chunks(CHUNK * from.n_bytes())).for_each(|(out, source)| {
+    out.extend_from_slice(source);
+}
+
+/// Elements of `source` as F32, given to `store` chunk by chunk and in parallel; each chunk is stored in `chunk_bytes`, the
+/// last in its share of them.
+fn convert(
+    source: &[u8],
+    from: Float,
+    out: &mut Vec<u8>,
+    chunk_bytes: usize,
+    store: impl Fn(&[f32], &mut [u8]) + Sync,
+) {
+    let n = source.len() / from.n_bytes();
+    out.clear();
+    out.resize(n / CHUNK * chunk_bytes + n % CHUNK * chunk_bytes / CHUNK, 0);
+    out.par_chunks_mut(chunk_bytes).zip(source.par_chunks(CHUNK * from.n_bytes())).for_each(|(out, source)| {
         let mut values = Vec::with_capacity(CHUNK);
         match from {
             Float::F16 => values.extend(source.as_chunks().0.iter().map(|&b| f16::from_le_bytes(b).to_f32())),
@@ -51,7 +70,7 @@ fn convert(source: &[u8], from: Float, to: Float, out: &mut Vec<u8>) {
             Float::F32 => values.extend(source.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b))),
             Float::F64 => values.extend(source.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b) as f32)),
         }
-        store(&values, half, out);
+        store(&values, out);
     });
 }
 
@@ -67,7 +86,7 @@ fn store(values: &[f32], half: bool, out: &mut [u8]) {
 }
 
 /// The bits of the nearest F16.
-fn narrow(value: f32) -> u16 {
+pub(super) fn narrow(value: f32) -> u16 {
     if value.is_nan() {
         let bits = value.to_bits();
         return ((bits >> 16) & 0x8000) as u16 | 0x7e00 | ((bits >> 13) & 0x1ff) as u16;
@@ -115,6 +134,26 @@ mod tests {
         }
         to_f16(&source, Float::F16, &mut back);
         assert_eq!(back, source);
+    }
+
+    #[test]
+    fn blocks_of_any_source_are_those_of_its_floats() {
+        // Two tasks, the second of them short.
+        let n = CHUNK + 3 * quant::BLOCK;
+        let halves: Vec<u16> = (0..n).map(|i| (i * 40_503 % 0x7c00) as u16 | (i as u16 & 1) << 15).collect();
+        let halves: Vec<u8> = halves.into_iter().flat_map(u16::to_le_bytes).collect();
+        let doubles: Vec<u8> = (0..n).flat_map(|i| (1.0 / (i as f64 + 0.1)).to_le_bytes()).collect();
+        for (source, from) in [(&halves, Float::F16), (&halves, Float::BF16), (&doubles, Float::F64)] {
+            let (mut wide, mut want, mut found) = (Vec::new(), Vec::new(), Vec::new());
+            to_f32(source, from, &mut wide);
+            to_q8_0(&wide, Float::F32, &mut want);
+            to_q8_0(source, from, &mut found);
+            assert_eq!(found.len(), n / quant::BLOCK * quant::BYTES);
+            assert!(found == want, "{from:?}");
+            let mut alone = Vec::new();
+            to_q8_0(&wide[4 * CHUNK..], Float::F32, &mut alone);
+            assert!(found.ends_with(&alone) && alone.len() == 3 * quant::BYTES, "{from:?}");
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod element;
 mod hyper;
 mod metadata;
 mod naming;
+mod quant;
 mod range;
 mod safetensors;
 mod source;
@@ -35,9 +36,13 @@ pub mod vocabulary;
 
 pub use vocabulary::{Vocabulary, vocabulary_gguf};
 
-use checkpoint::{Checkpoint, Weight};
+use checkpoint::Checkpoint;
 use metadata::Metadata;
 use range::Range;
+use safetensors::Float;
+
+/// Elements converted at a time: whole blocks of every type, and a buffer of a few megabytes.
+const PIECE: usize = 1 << 21;
 
 /// How matrices are stored. Vectors and norms are always F32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,17 +52,21 @@ pub enum Outtype {
     /// 16-bit floats: exact for the published checkpoints, which are stored in F16.
     #[default]
     F16,
+    /// 8-bit integers, 32 neighbours of a row sharing one 16-bit scale. A matrix whose rows are not whole blocks of 32 is
+    /// F16.
+    Q8_0,
 }
 
 impl Outtype {
     /// All types, in the order they are listed to people.
-    pub const ALL: [Self; 2] = [Self::F32, Self::F16];
+    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Q8_0];
 
     /// The name on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::F32 => "f32",
             Self::F16 => "f16",
+            Self::Q8_0 => "q8_0",
         }
     }
 
@@ -66,10 +75,11 @@ impl Outtype {
         match self {
             Self::F32 => 0,
             Self::F16 => 1,
+            Self::Q8_0 => 7,
         }
     }
 
-    /// The type of the tensor `name`: vectors, norms and everything that is no weight stay F32.
+    /// The type of the tensor `name` with PyTorch's `shape`: vectors, norms and everything that is no weight stay F32.
     fn tensor_type(self, name: &str, shape: &[u64]) -> TensorType {
         if shape.len() <= 1 || name.ends_with("_norm.weight") || !name.ends_with(".weight") {
             return TensorType::F32;
@@ -77,6 +87,10 @@ impl Outtype {
         match self {
             Self::F32 => TensorType::F32,
             Self::F16 => TensorType::F16,
+            Self::Q8_0 => {
+                let whole = shape.last().is_some_and(|n| n.is_multiple_of(TensorType::Q8_0.block_len()));
+                if whole { TensorType::Q8_0 } else { TensorType::F16 }
+            }
         }
     }
 }
@@ -155,7 +169,7 @@ fn overwrites(out: &Path) -> Error {
     Error::new(ErrorKind::Usage, message).in_file(out)
 }
 
-/// A conversion that can no longer be refused: everything is read and checked, nothing is written.
+/// A conversion that only the values of the weights can stop: everything else is read and checked, nothing is written.
 struct Job {
     checkpoint: Checkpoint,
     layout: Writer,
@@ -181,11 +195,16 @@ impl Job {
         let n_bytes = self.layout.write(out, |tensor, out| {
             // The layout has the weights in this order, and the writer checks that each got its bytes.
             let Some(weight) = weights.next() else { return Ok(()) };
-            notes.extend(Range::of(weight.data, weight.float, tensor.ty).notes(weight.name, tensor.ty));
-            let bytes = encode(&weight, tensor.ty, &mut buffer)?;
-            out.write_all(bytes).map_err(|e| Error::new(ErrorKind::Io, format!("cannot write: {e}")))?;
-            done += tensor.n_bytes;
-            progress(done, total);
+            let range = Range::of(weight.data, weight.float, tensor.ty);
+            range.check(tensor.ty).map_err(|e| e.at_tensor(weight.name))?;
+            notes.extend(range.notes(weight.name, tensor.ty));
+            for piece in weight.data.chunks(PIECE * weight.float.n_bytes()) {
+                let bytes =
+                    encode(piece, weight.float, tensor.ty, &mut buffer).map_err(|e| e.at_tensor(weight.name))?;
+                out.write_all(bytes).map_err(|e| Error::new(ErrorKind::Io, format!("cannot write: {e}")))?;
+                done += bytes.len() as u64;
+                progress(done, total);
+            }
             Ok(())
         })?;
         Ok((n_bytes, notes))
@@ -219,17 +238,14 @@ fn keys(out: &mut Writer, metadata: &Metadata, checkpoint: &Checkpoint, outtype:
     checkpoint.vocabulary.set(out);
 }
 
-/// The bytes of a weight as `ty`.
-fn encode<'a>(weight: &Weight<'a>, ty: TensorType, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    match (weight.float, ty) {
-        (safetensors::Float::F32, TensorType::F32) | (safetensors::Float::F16, TensorType::F16) => {
-            return Ok(weight.data);
-        }
-        (float, TensorType::F32) => element::to_f32(weight.data, float, buffer),
-        (float, TensorType::F16) => element::to_f16(weight.data, float, buffer),
-        (_, other) => {
-            return Err(Error::new(ErrorKind::Unsupported, format!("cannot write {other}")).at_tensor(weight.name));
-        }
+/// The bytes of `data`, whole blocks of a weight, as `ty`.
+fn encode<'a>(data: &'a [u8], float: Float, ty: TensorType, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+    match (float, ty) {
+        (Float::F32, TensorType::F32) | (Float::F16, TensorType::F16) => return Ok(data),
+        (float, TensorType::F32) => element::to_f32(data, float, buffer),
+        (float, TensorType::F16) => element::to_f16(data, float, buffer),
+        (float, TensorType::Q8_0) => element::to_q8_0(data, float, buffer),
+        (_, other) => return Err(Error::new(ErrorKind::Unsupported, format!("cannot write {other}"))),
     }
     Ok(buffer)
 }

@@ -3,13 +3,17 @@
 use half::f16;
 use rayon::prelude::*;
 
+use super::quant;
 use super::safetensors::Float;
+use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::TensorType;
 
 /// Elements one task looks at.
 const CHUNK: usize = 1 << 16;
 /// The smallest magnitude that rounds to infinity as F16: halfway from 65504 to 2^16.
 const F16_OVERFLOW: f32 = 65520.0;
+/// The smallest magnitude whose block of Q8_0 has an infinite scale.
+const Q8_0_OVERFLOW: f32 = F16_OVERFLOW * quant::MOST;
 
 /// What the values of one tensor cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,15 +28,19 @@ pub(super) struct Range {
 impl Range {
     /// Looks at the little-endian elements of `source`, which are written as `to`.
     pub(super) fn of(source: &[u8], from: Float, to: TensorType) -> Self {
-        let half = to == TensorType::F16;
+        let limit = match to {
+            TensorType::F16 => F16_OVERFLOW,
+            TensorType::Q8_0 => Q8_0_OVERFLOW,
+            _ => f32::INFINITY,
+        };
         let counts = source.par_chunks(CHUNK * from.n_bytes()).map(|chunk| match from {
-            Float::F16 => count(chunk.as_chunks().0, |b| f64::from(f16::from_le_bytes(b).to_f32()), half),
+            Float::F16 => count(chunk.as_chunks().0, |b| f64::from(f16::from_le_bytes(b).to_f32()), limit),
             Float::BF16 => {
                 let wide = |b| f64::from(f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16));
-                count(chunk.as_chunks().0, wide, half)
+                count(chunk.as_chunks().0, wide, limit)
             }
-            Float::F32 => count(chunk.as_chunks().0, |b| f64::from(f32::from_le_bytes(b)), half),
-            Float::F64 => count(chunk.as_chunks().0, f64::from_le_bytes, half),
+            Float::F32 => count(chunk.as_chunks().0, |b| f64::from(f32::from_le_bytes(b)), limit),
+            Float::F64 => count(chunk.as_chunks().0, f64::from_le_bytes, limit),
         });
         counts.reduce(Self::default, |a, b| Self {
             n: a.n + b.n,
@@ -41,29 +49,48 @@ impl Range {
         })
     }
 
+    /// Refuses what the type `to` has no form for: one infinity makes zeros of all its neighbours in a Q8_0 block, and
+    /// what a not-a-number is rounded to depends on the processor.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Checkpoint`] when values are not finite in the checkpoint and `to` is Q8_0.
+    pub(super) fn check(self, to: TensorType) -> Result<()> {
+        let Self { n, not_finite, .. } = self;
+        if to == TensorType::Q8_0 && not_finite > 0 {
+            let message = format!(
+                "{not_finite} of {n} values are infinite or not a number, which {to} cannot hold; use --outtype f16"
+            );
+            return Err(Error::new(ErrorKind::Checkpoint, message));
+        }
+        Ok(())
+    }
+
     /// The remarks about tensor `name`, if there is anything to say.
     pub(super) fn notes(self, name: &str, to: TensorType) -> impl Iterator<Item = String> {
         let Self { n, not_finite, overflow } = self;
-        let advice = if to == TensorType::F16 { "; use --outtype f32" } else { "" };
+        let then = match to {
+            TensorType::F16 => "become infinite; use --outtype f32",
+            TensorType::Q8_0 => "make their blocks infinite; use --outtype f32",
+            _ => "become infinite",
+        };
         let not_finite = (not_finite > 0).then(|| {
             format!("tensor {name}: {not_finite} of {n} values are infinite or not a number in the checkpoint")
         });
-        let overflow = (overflow > 0).then(|| {
-            format!("tensor {name}: {overflow} of {n} values are too large for {to} and become infinite{advice}")
-        });
+        let overflow = (overflow > 0)
+            .then(|| format!("tensor {name}: {overflow} of {n} values are too large for {to} and {then}"));
         not_finite.into_iter().chain(overflow)
     }
 }
 
-/// Counts over the elements of one chunk. The way to F16 goes through F32, as the conversion itself does.
-fn count<const N: usize>(elements: &[[u8; N]], value: impl Fn([u8; N]) -> f64, half: bool) -> Range {
+/// Counts over the elements of one chunk. The way to every type goes through F32, as the conversion itself does.
+fn count<const N: usize>(elements: &[[u8; N]], value: impl Fn([u8; N]) -> f64, limit: f32) -> Range {
     let mut range = Range { n: elements.len(), ..Range::default() };
     for &element in elements {
         let value = value(element);
         let narrow = value as f32;
         if !value.is_finite() {
             range.not_finite += 1;
-        } else if narrow.is_infinite() || (half && narrow.abs() >= F16_OVERFLOW) {
+        } else if narrow.abs() >= limit {
             range.overflow += 1;
         }
     }
@@ -99,6 +126,11 @@ mod tests {
         assert_eq!(of(&values, Float::BF16, TensorType::F16), (2, 3));
         assert_eq!(of(&values, Float::F16, TensorType::F16), (4, 0));
         assert_eq!(of(&[1e39, 1e38, f64::NEG_INFINITY], Float::F64, TensorType::F32), (1, 1));
+        assert_eq!(of(&[8e6, -8_321_040.0, 1e39, f64::NAN], Float::F64, TensorType::Q8_0), (1, 2));
+        for (to, refuses) in [(TensorType::F32, false), (TensorType::F16, false), (TensorType::Q8_0, true)] {
+            let source = f32::NAN.to_le_bytes();
+            assert_eq!(Range::of(&source, Float::F32, to).check(to).is_err(), refuses, "{to}");
+        }
         // More than one task.
         assert_eq!(of(&vec![1e6; 3 * CHUNK + 1], Float::F32, TensorType::F16), (0, 3 * CHUNK + 1));
     }
@@ -107,5 +139,13 @@ mod tests {
     fn the_limit_is_the_one_of_the_conversion() {
         assert!(f16::from_f32(F16_OVERFLOW).is_infinite());
         assert!(f16::from_f32(F16_OVERFLOW.next_down()).is_finite());
+        let scale = |most: f32| {
+            let (mut values, mut block) = ([0.0; quant::BLOCK], [0; quant::BYTES]);
+            values[7] = most;
+            quant::store(&values, &mut block);
+            f16::from_le_bytes([block[0], block[1]])
+        };
+        assert!(scale(Q8_0_OVERFLOW).is_infinite() && scale(-Q8_0_OVERFLOW).is_infinite());
+        assert!(scale(Q8_0_OVERFLOW.next_down()).is_finite());
     }
 }
