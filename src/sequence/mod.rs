@@ -8,10 +8,14 @@
 //! instructions and options share [`Budget::head_max_len`] of them and the state gets what is left.
 
 mod budget;
+mod cache;
 mod cut;
 mod encode;
+mod question;
 mod row;
 
 pub use budget::Budget;
+pub use cache::QuestionCache;
 pub use encode::{Encode, StateTokens};
-pub use row::{Facts, Sequence, build};
+pub use question::QuestionTokens;
+pub use row::{Facts, Sequence, assemble, build};

@@ -1,12 +1,9 @@
 //! One row.
 
-use super::encode::without_mask_text;
-use super::{Budget, Encode, StateTokens};
+use super::{Budget, Encode, QuestionTokens, StateTokens};
 use crate::request::{Question, QuestionType, Reason, RequestError};
 use std::collections::HashSet;
 
-/// Most tokens of an option, its marker not counted.
-const OPTION_TOKENS: usize = 48;
 /// When fewer than these are left for the instructions, every option is capped to make room for them.
 const WANTED_HEAD_TOKENS: usize = 16;
 /// Instructions keep at least these tokens, whatever the budget.
@@ -68,23 +65,30 @@ pub fn build(
     state: &StateTokens,
     budget: Budget,
 ) -> Result<Sequence, RequestError> {
-    let instructions = without_mask_text(tokenizer, &question.instructions);
-    let head = tokenizer.encode(&format!("{} question: {instructions}", question.kind.as_str()));
-    let mut options_cut = false;
-    let mut options: Vec<Vec<u32>> = Vec::with_capacity(question.options.len());
-    for text in &question.options {
-        // The leading blank is part of the row's format: the option is read as the continuation of a text.
-        let tokens = tokenizer.encode(&format!(" {}", without_mask_text(tokenizer, text)));
-        options_cut |= tokens.len() > OPTION_TOKENS;
-        options.push(std::iter::once(tokenizer.mask()).chain(tokens.into_iter().take(OPTION_TOKENS)).collect());
-    }
-    let total = |options: &[Vec<u32>]| options.iter().map(Vec::len).sum::<usize>();
+    assemble(tokenizer, question, &QuestionTokens::new(tokenizer, question), state, budget)
+}
+
+/// As [`build`], with the tokens of `question` computed before.
+///
+/// # Errors
+/// As [`build`].
+pub fn assemble(
+    tokenizer: &(impl Encode + ?Sized),
+    question: &Question,
+    tokens: &QuestionTokens,
+    state: &StateTokens,
+    budget: Budget,
+) -> Result<Sequence, RequestError> {
+    let QuestionTokens { head, options, options_cut } = tokens;
+    let mut options_cut = *options_cut;
+    let mut options: Vec<&[u32]> = options.iter().map(Vec::as_slice).collect();
+    let total = |options: &[&[u32]]| options.iter().map(|option| option.len()).sum::<usize>();
     let mut tokens_per_option = None;
     if budget.head_max_len.saturating_sub(total(&options)) < WANTED_HEAD_TOKENS {
         let share = budget.head_max_len.saturating_sub(WANTED_HEAD_TOKENS) / options.len().max(1);
         let cap = share.max(LEAST_CAP);
         options_cut |= options.iter().any(|option| option.len() > cap);
-        options.iter_mut().for_each(|option| option.truncate(cap));
+        options.iter_mut().for_each(|option| *option = option.get(..cap).unwrap_or(option));
         tokens_per_option = Some(cap);
     }
     let head_room = budget.head_max_len.saturating_sub(total(&options)).max(LEAST_HEAD_TOKENS);
@@ -96,7 +100,7 @@ pub fn build(
     let mut marker_positions = Vec::with_capacity(options.len());
     for option in &options {
         marker_positions.push(ids.len());
-        ids.extend(option);
+        ids.extend(*option);
     }
     // A row can also lose the end of its last option to `max_len` below.
     options_cut |= ids.len() > budget.max_len;
