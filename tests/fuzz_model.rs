@@ -172,7 +172,7 @@ struct Counts {
 }
 
 fn worker(sample: &Sample, seed: u64) -> Counts {
-    let options = engine::Options { n_threads: Some(1), isa: None };
+    let options = engine::Options { n_threads: Some(1), ..engine::Options::default() };
     let requests = requests();
     let mut random = Random(seed);
     let mut counts = Counts::default();

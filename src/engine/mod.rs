@@ -1,14 +1,27 @@
 //! Load once, answer requests: the only door to request, sequence, model and readout.
+//!
+//! ```text
+//! request --prepare--> rows of tokens --answer_prepared, with the rows of other requests--> response
+//! ```
+//!
+//! [`Engine::answer`] does both for one request. Both halves may run at the same time on different threads.
+
+mod answer;
+mod plan;
+
+pub use answer::{Answered, Prepared, QuestionResult, Response};
+pub use plan::{PASS_TOKENS, Plan};
 
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::File;
+use crate::kernels::topology::default_threads;
 use crate::kernels::{InstructionSet, Threads};
-use crate::model::{Config, Logits, Model, Row};
-use crate::readout::{Answer, Calibration, CollapsedOptions, Usage};
-use crate::request::{QuestionType, Reason, Request, RequestError, Truncation};
-use crate::sequence::{self, Budget, Sequence, StateTokens};
+use crate::model::{Config, Model};
+use crate::readout::Calibration;
+use crate::request::{Reason, Request, RequestError, Truncation};
+use crate::sequence::{self, Budget, QuestionCache, Sequence, StateTokens};
 use crate::tokenizer::Tokenizer;
 
 /// Longest row a request may ask for, unless the model itself has longer ones: bounds the memory of a pass.
@@ -17,11 +30,16 @@ pub const LONGEST_ROW: usize = 8192;
 /// How an engine computes. None of it changes a bit of an answer.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Threads; the processors the process may use when not given.
+    /// Threads; when not given, one for each performance core, see [`default_threads`].
     pub n_threads: Option<usize>,
     /// Instruction set; the widest of the processor when not given.
     pub isa: Option<InstructionSet>,
+    /// Which rows share a pass.
+    pub plan: Plan,
 }
+
+/// Memory for the tokens of questions that may come again.
+const QUESTION_CACHE_BYTES: usize = 2 << 20;
 
 /// Reads the GGUF at `path`, and says what to do with a checkpoint directory.
 fn open_file(path: &Path) -> Result<File> {
@@ -37,34 +55,10 @@ fn open_file(path: &Path) -> Result<File> {
 #[derive(Debug)]
 pub struct Engine {
     tokenizer: Tokenizer,
+    questions: QuestionCache,
     model: Model,
     calibration: Calibration,
-}
-
-/// The answers to one request.
-#[derive(Debug, Clone)]
-pub struct Response {
-    /// One entry a question, in the order of the request.
-    pub questions: Vec<QuestionResult>,
-    /// Token counts.
-    pub usage: Usage,
-}
-
-/// Everything about one question's answer.
-#[derive(Debug, Clone)]
-pub struct QuestionResult {
-    /// The question's id.
-    pub id: String,
-    /// Its type.
-    pub kind: QuestionType,
-    /// The option texts the model read, `[n_options]`.
-    pub options: Vec<String>,
-    /// The row of tokens.
-    pub sequence: Sequence,
-    /// The raw logits.
-    pub logits: Logits,
-    /// The answer.
-    pub answer: Answer,
+    plan: Plan,
 }
 
 impl Engine {
@@ -92,9 +86,19 @@ impl Engine {
     /// As [`Engine::open`].
     pub fn from_gguf(file: &File, options: &Options) -> Result<Self> {
         // The model first: its errors say most about a file of another kind.
-        let threads = Threads::new(options.n_threads.unwrap_or_else(Threads::default_count))?;
-        let model = Model::load(file, options.isa.unwrap_or_else(InstructionSet::widest), threads)?;
-        let tokenizer = Tokenizer::from_gguf(file)?;
+        let threads = Threads::new(options.n_threads.unwrap_or_else(default_threads))?;
+        let parallel = threads.count() > 1;
+        let load = move || Model::load(file, options.isa.unwrap_or_else(InstructionSet::widest), threads);
+        let (model, tokenizer) = if parallel {
+            std::thread::scope(|scope| {
+                // The vocabulary takes one thread about as long as the weights take all of them.
+                let tokenizer = scope.spawn(|| Tokenizer::from_gguf(file));
+                (load(), tokenizer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            })
+        } else {
+            (load(), Tokenizer::from_gguf(file))
+        };
+        let (model, tokenizer) = (model?, tokenizer?);
         let config = model.config();
         if tokenizer.special().mask != config.marker_token {
             let message =
@@ -108,7 +112,8 @@ impl Engine {
         }
         let buckets = config.temperature_by_options.iter().map(|(name, t)| (name.clone(), f64::from(*t)));
         let calibration = Calibration::new(config.temperature.map(f64::from), buckets);
-        Ok(Self { tokenizer, model, calibration })
+        let questions = QuestionCache::new(QUESTION_CACHE_BYTES);
+        Ok(Self { tokenizer, questions, model, calibration, plan: options.plan })
     }
 
     /// The tokenizer.
@@ -146,6 +151,11 @@ impl Engine {
         self.model.n_threads()
     }
 
+    /// The plan in use.
+    pub fn plan(&self) -> Plan {
+        self.plan
+    }
+
     /// The rows of a request, one a question.
     ///
     /// # Errors
@@ -164,45 +174,13 @@ impl Engine {
         let state = StateTokens::new(&self.tokenizer, request);
         let mut rows = Vec::with_capacity(request.questions.len());
         for question in &request.questions {
-            let row = sequence::build(&self.tokenizer, question, &state, budget)?;
+            let tokens = self.questions.tokens(&self.tokenizer, question);
+            let row = sequence::assemble(&self.tokenizer, question, &tokens, &state, budget)?;
             if request.truncation == Truncation::Error {
                 row.require_whole(question)?;
             }
             rows.push(row);
         }
         Ok(rows)
-    }
-
-    /// Answers every question of a request.
-    ///
-    /// # Errors
-    /// As [`Engine::rows`], or the model gives a number that is not finite.
-    pub fn answer(&self, request: &Request) -> Result<Response> {
-        let sequences = self.rows(request)?;
-        let rows: Vec<_> =
-            sequences.iter().map(|row| Row { ids: &row.ids, markers: &row.markers, kind: row.kind.index() }).collect();
-        let logits = self.model.forward(&rows)?;
-        let mut usage = Usage { input_tokens: rows.iter().map(|row| row.ids.len()).sum(), collapsed: Vec::new() };
-        let mut questions = Vec::with_capacity(sequences.len());
-        for ((question, sequence), logits) in request.questions.iter().zip(sequences).zip(logits) {
-            let facts = &sequence.facts;
-            if facts.collapsed {
-                usage.collapsed.push(CollapsedOptions {
-                    id: question.id.clone(),
-                    total: facts.options,
-                    distinct: facts.options_distinct,
-                    tokens_per_option: facts.tokens_per_option,
-                });
-            }
-            questions.push(QuestionResult {
-                id: question.id.clone(),
-                kind: question.kind,
-                options: question.options.clone(),
-                answer: Answer::new(question, &logits.options, &logits.act, &self.calibration)?,
-                sequence,
-                logits,
-            });
-        }
-        Ok(Response { questions, usage })
     }
 }
