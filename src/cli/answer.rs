@@ -5,18 +5,15 @@ use super::exit::{self, EXIT_HELP, Exit, Stop};
 use super::input::Input;
 use super::line::{self, Line, Lines};
 use super::model::ModelArguments;
-use super::output;
-use super::progress::Progress;
-use super::stderr;
 use super::stdout::Stdout;
+use super::{output, stderr, stream};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Place};
-use crate::json::{self, Object, Value};
+use crate::json;
 use crate::readout::Adjustment;
-use crate::request::{Limits, Request, RequestError};
+use crate::request::{Limits, Request};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
 
 const TOOL: &str = "laya-cli";
 
@@ -83,7 +80,7 @@ pub fn main() -> ExitCode {
         let engine = engine.open(&model)?;
         match (input.file, input.jsonl) {
             (Some(file), _) => one(&engine, &model, &file.into()),
-            (_, Some(file)) => lines(&engine, &model.to_string_lossy(), &file.into()),
+            (_, Some(file)) => stream::answer(TOOL, engine, &model.to_string_lossy(), &file.into()),
             // clap requires one of the three.
             (None, None) => {
                 Err(Error::new(ErrorKind::Usage, "nothing to answer: give -f, --jsonl or --tokenize").into())
@@ -116,83 +113,11 @@ fn one(engine: &Engine, model: &Path, input: &Input) -> Result<Exit, Stop> {
 }
 
 /// Says which temperatures of the model are not used as they are written.
-fn note_adjustments(engine: &Engine) {
+pub(super) fn note_adjustments(engine: &Engine) {
     for Adjustment { name, given, used } in engine.calibration().adjustments() {
         // A model stores float32; as such a temperature reads as it was written.
         stderr::note(TOOL, &format!("temperature {name} {} is used as {}", *given as f32, *used as f32));
     }
-}
-
-/// Answers one request a line, each before the next is read.
-fn lines(engine: &Engine, model: &str, input: &Input) -> Result<Exit, Stop> {
-    let start = Instant::now();
-    let (from, n_bytes) = input.open()?;
-    note_adjustments(engine);
-    let progress = Progress::over_lines(n_bytes);
-    let mut lines = Lines::new(from, line::MAX_LINE_BYTES);
-    let mut stdout = Stdout::open();
-    let (mut n_lines, mut n_failed) = (0_u64, 0_u64);
-    while let Some(line) = lines.read().map_err(|error| input.error("cannot read", &error))? {
-        n_lines += 1;
-        let answer = answer_line(engine, model, line).unwrap_or_else(|failed| {
-            n_failed += 1;
-            failed.into()
-        });
-        stdout.line(answer.dumps_compact())?;
-        progress.at(lines.position(), n_lines, n_failed);
-    }
-    drop(progress);
-    let seconds = start.elapsed().as_secs_f64();
-    stderr::line(&format!("laya jsonl: {n_lines} lines, {n_failed} errors, {seconds:.3} s"));
-    if n_failed == 0 {
-        return Ok(Exit::Done);
-    }
-    stderr::error(TOOL, &format!("{}: {n_failed} of {n_lines} failed", input.name().display()));
-    Ok(Exit::Failed)
-}
-
-/// A line that could not be answered.
-struct FailedLine {
-    /// The `id` of the line, when it could be read that far.
-    id: Option<Value>,
-    message: String,
-}
-
-impl From<FailedLine> for Value {
-    fn from(failed: FailedLine) -> Self {
-        let mut line = Object::new();
-        if let Some(id) = failed.id {
-            line.insert("id", id);
-        }
-        line.insert("error", failed.message);
-        Self::Object(line)
-    }
-}
-
-fn answer_line(engine: &Engine, model: &str, line: Line) -> Result<Value, FailedLine> {
-    let body = read_line(line).map_err(|message| FailedLine { id: None, message })?;
-    let id = body.get("id").cloned();
-    let request = match Request::take(body, &Limits::default()) {
-        Ok(request) => request,
-        Err(RequestError { message, .. }) => return Err(FailedLine { id, message }),
-    };
-    match engine.answer(&request) {
-        Ok(response) => Ok(output::answered(model, request, response)),
-        Err(error) => Err(FailedLine { id, message: error.message().to_owned() }),
-    }
-}
-
-/// The JSON value of a line of JSON Lines.
-fn read_line(line: Line) -> Result<Value, String> {
-    let bytes = match line {
-        Line::TooLong => return Err(line::too_long()),
-        Line::Bytes(bytes) if line::is_blank(&bytes) => return Err("empty line".into()),
-        Line::Bytes(bytes) => bytes,
-    };
-    if line::has_byte_order_mark(&bytes) {
-        return Err("failed to parse JSON: a byte order mark inside the input; only its first line may have one".into());
-    }
-    json::parse(&bytes).map_err(|fault| format!("failed to parse JSON: column {}: {}", fault.column, fault.message))
 }
 
 /// Prints the token ids of each non-empty line.
@@ -232,28 +157,5 @@ mod tests {
         for line in help.lines() {
             assert!(line.chars().count() <= 100, "{line}");
         }
-    }
-
-    #[test]
-    fn lines_that_hold_no_value() {
-        for (bytes, message) in [
-            (&b""[..], "empty line"),
-            (b" \t", "empty line"),
-            (b"{\"state\":\"x\"", "failed to parse JSON: "),
-            (b"\xFF", "failed to parse JSON: "),
-            (b"\xEF\xBB\xBF{}", "byte order mark"),
-        ] {
-            let error = read_line(Line::Bytes(bytes.to_vec())).unwrap_err();
-            assert!(error.contains(message), "{error}");
-        }
-        assert!(read_line(Line::Bytes(vec![b'['; 100_000])).is_err());
-        assert!(read_line(Line::TooLong).unwrap_err().contains("16 MiB"));
-        assert_eq!(read_line(Line::Bytes(b"{}".to_vec())).unwrap().dumps(), "{}");
-    }
-
-    #[test]
-    fn a_failed_line_echoes_its_id_first() {
-        let failed = FailedLine { id: Some(Value::from(7_i64)), message: "no \"state\"".into() };
-        assert_eq!(Value::from(failed).dumps_compact(), r#"{"id":7,"error":"no \"state\""}"#);
     }
 }

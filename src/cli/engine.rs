@@ -1,21 +1,55 @@
 //! How the engine of a tool runs: the arguments about speed, never about results.
 
-use crate::engine::{Engine, Options};
-use crate::error::Result;
+use crate::engine::{Engine, Options, Plan};
+use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::InstructionSet;
-use clap::builder::PossibleValuesParser;
+use crate::kernels::topology::default_threads;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use std::env;
+use std::ffi::OsString;
 use std::path::Path;
 
-/// Arguments of a tool that computes. They change how long the work takes and not one bit of its result.
+/// The environment variable that names an instruction set.
+const ISA_VARIABLE: &str = "LAYA_ISA";
+
+/// What a tool computes with. It changes how long the work takes and not one bit of its result.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Speed (the answers stay the same to the last bit)")]
+pub(super) struct SpeedArguments {
+    /// Threads to compute with [default: one for each physical performance core]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Instruction set to compute with. Without it: $LAYA_ISA, then the widest this processor has
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(InstructionSet::NAMES))]
+    isa: Option<String>,
+}
+
+/// Arguments of a tool that answers requests.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Speed (the answers stay the same to the last bit)")]
 pub(super) struct EngineArguments {
-    /// Threads to compute with [default: all cores]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// Instruction set to compute with [default: the widest this processor has]
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(InstructionSet::NAMES))]
-    isa: Option<String>,
+    #[command(flatten)]
+    speed: SpeedArguments,
+    /// packed: questions, and lines that wait, share a pass; sequential: every question has its own
+    #[arg(long, value_name = "PLAN", default_value = Plan::default().as_str(), value_parser = plan())]
+    plan: Plan,
+}
+
+/// Reads the name of a plan.
+fn plan() -> impl clap::builder::TypedValueParser<Value = Plan> {
+    PossibleValuesParser::new(Plan::ALL.map(Plan::as_str)).try_map(|name| name.parse::<Plan>())
+}
+
+impl SpeedArguments {
+    /// The instruction set and the number of threads.
+    ///
+    /// # Errors
+    /// This processor does not have the instruction set.
+    pub(super) fn choice(&self) -> Result<(InstructionSet, usize)> {
+        let isa = instruction_set(self.isa.as_deref(), env::var_os(ISA_VARIABLE))?;
+        let n_threads = self.threads.map_or_else(default_threads, usize::from);
+        Ok((isa.unwrap_or_else(InstructionSet::widest), n_threads))
+    }
 }
 
 impl EngineArguments {
@@ -23,8 +57,40 @@ impl EngineArguments {
     ///
     /// # Errors
     /// This processor does not have the instruction set, or the file is not a usable model.
-    pub(super) fn open(self, model: &Path) -> Result<Engine> {
-        let isa = self.isa.as_deref().map(InstructionSet::named).transpose()?;
-        Engine::open(model, &Options { n_threads: self.threads.map(usize::from), isa })
+    pub(super) fn open(&self, model: &Path) -> Result<Engine> {
+        let (isa, n_threads) = self.speed.choice()?;
+        Engine::open(model, &Options { n_threads: Some(n_threads), isa: Some(isa), plan: self.plan })
+    }
+}
+
+/// The instruction set called `given`, else the one the `variable` names.
+fn instruction_set(given: Option<&str>, variable: Option<OsString>) -> Result<Option<InstructionSet>> {
+    if let Some(name) = given {
+        return InstructionSet::named(name).map(Some);
+    }
+    // A variable set to nothing is one not set.
+    let Some(name) = variable.filter(|name| !name.is_empty()) else { return Ok(None) };
+    InstructionSet::named(&name.to_string_lossy()).map(Some).map_err(|error| {
+        let message = format!("the environment variable {ISA_VARIABLE}: {}", error.message());
+        Error::new(ErrorKind::Usage, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_argument_goes_before_the_variable() {
+        let name = |given, variable: Option<&str>| {
+            instruction_set(given, variable.map(OsString::from)).map(|set| set.map(InstructionSet::name))
+        };
+        assert_eq!(name(None, None).unwrap(), None);
+        assert_eq!(name(None, Some("")).unwrap(), None);
+        assert_eq!(name(None, Some("scalar")).unwrap(), Some("scalar"));
+        assert_eq!(name(Some("scalar"), Some("sse9")).unwrap(), Some("scalar"));
+        let error = name(None, Some("sse9")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.message().starts_with("the environment variable LAYA_ISA: there is no instruction set \"sse9\""));
     }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 /// and a model reads some thousand tokens of it.
 pub(super) const MAX_REQUEST_BYTES: usize = 16 << 20;
 
+const BUFFER_BYTES: usize = 1 << 16;
+
 /// Where a tool reads from.
 #[derive(Debug, Clone)]
 pub(super) struct Input(PathBuf);
@@ -29,14 +31,15 @@ impl Input {
         self.0.as_os_str() == "-"
     }
 
-    /// Opens it for reading; with it comes its size in bytes, where that is known.
-    pub(super) fn open(&self) -> Result<(Box<dyn BufRead>, Option<u64>)> {
+    /// Opens it for reading; with it comes its size in bytes, where it is a file.
+    pub(super) fn open(&self) -> Result<(Box<dyn BufRead + Send>, Option<u64>)> {
         if self.is_stdin() {
-            return Ok((Box::new(io::stdin().lock()), None));
+            // Not its lock, which would keep to one thread.
+            return Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin())), None));
         }
         let file = File::open(&self.0).map_err(|error| self.error("cannot open", &error))?;
         let n_bytes = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
-        Ok((Box::new(BufReader::with_capacity(1 << 16, file)), n_bytes))
+        Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), n_bytes))
     }
 
     /// All of its bytes.

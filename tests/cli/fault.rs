@@ -166,6 +166,25 @@ fn adjusted_checkpoint(from: &Path, to: &Path) {
 }
 
 #[test]
+fn an_instruction_set_of_the_environment_is_one_or_a_usage_error() {
+    let asked = |isa: &str, arguments: &[&str]| {
+        let mut command = laya_cli(&[&["-f", "-"], arguments].concat());
+        command.env("LAYA_ISA", isa);
+        run(command, REQUEST.as_bytes())
+    };
+    let expected = asked("", &[]);
+    assert_eq!((expected.0, expected.2.as_str()), (Some(0), NOTE));
+    assert_eq!(asked("scalar", &[]), expected);
+    // The argument goes before it.
+    assert_eq!(asked("sse9", &["--isa", "scalar"]), expected);
+    let (code, stdout, stderr) = asked("sse9", &[]);
+    assert_eq!((code, stdout.as_str()), (Some(64), ""));
+    let why =
+        "laya-cli: error: the environment variable LAYA_ISA: there is no instruction set \"sse9\"; this machine can";
+    assert!(stderr.starts_with(why), "{stderr}");
+}
+
+#[test]
 fn a_request_has_a_largest_size() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("large.json");

@@ -40,9 +40,13 @@ pub(crate) fn laya_cli(arguments: &[&str]) -> Command {
 pub(crate) fn run(mut command: Command, input: &[u8]) -> (Option<i32>, String, String) {
     use std::io::Write as _;
     let mut child = command.spawn().unwrap();
-    // A tool that needs no input may be gone before it is written.
-    let _ = child.stdin.take().unwrap().write_all(input);
-    let output = child.wait_with_output().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        // At the same time as the output is read, or a tool with much of both would wait for ever. A tool that needs no
+        // input may be gone before it is written.
+        scope.spawn(move || stdin.write_all(input));
+        child.wait_with_output().unwrap()
+    });
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }

@@ -1,6 +1,7 @@
 //! The output object of `laya-cli`.
 
 use crate::fixture::{NOTE, laya_cli, model, parsed, root, run};
+use laya::engine::Plan;
 use laya::json::{self, Value};
 use laya::kernels::InstructionSet;
 
@@ -115,6 +116,9 @@ fn speed_arguments_change_no_bit() {
     for isa in InstructionSet::available() {
         println!("ran {}", isa.name());
         assert_eq!(answers(&["--isa", isa.name()]), expected, "{}", isa.name());
+    }
+    for plan in Plan::ALL {
+        assert_eq!(answers(&["--plan", plan.as_str()]), expected, "{}", plan.as_str());
     }
 }
 

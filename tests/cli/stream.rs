@@ -49,6 +49,27 @@ fn a_reader_that_leaves_ends_the_tool_quietly() {
     assert_eq!(stderr, NOTE);
 }
 
+#[test]
+fn a_reader_that_leaves_ends_the_tool_though_its_input_stays_open() {
+    let mut child = laya_cli(&["--jsonl", "-"]).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    writeln!(stdin, "{}", request("1", "\"a\"")).unwrap();
+    stdout.read_line(&mut String::new()).unwrap();
+    drop(stdout);
+    // One more answer, and then neither a line nor the end of the input.
+    writeln!(stdin, "{}", request("2", "\"b\"")).unwrap();
+    let (send, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        send.send((child.wait().unwrap().code(), stderr))
+    });
+    let (code, stderr) = ended.recv_timeout(PATIENCE).expect("the tool ends while its input is open");
+    assert_eq!((code, stderr.as_str()), (Some(0), NOTE));
+    drop(stdin);
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_the_tool_at_once_and_keeps_whole_lines() {
@@ -119,6 +140,40 @@ fn a_line_does_not_depend_on_the_lines_before_it() {
     let (code, both, _) = run(laya_cli(&["--jsonl", "-"]), format!("{long}\n{line}\n").as_bytes());
     assert_eq!(code, Some(0));
     assert_eq!(both.lines().nth(1), alone.lines().next());
+}
+
+#[test]
+fn lines_that_share_a_pass_are_answered_as_they_would_be_alone() {
+    let long = request("\"long\"", &format!("\"{}\"", "a long state ".repeat(2000)));
+    let five = br#"{"id": "five", "state": ["turn", "turn"], "questions": {
+        "a": {"type": "choice", "instructions": "Topic?", "criteria": ["x", "y", "z"]},
+        "b": {"type": "score", "instructions": "How?", "criteria": ["low", "high"]},
+        "c": {"type": "noul", "instructions": "Paid?"}, "d": {"type": "noul", "instructions": "Sent?"},
+        "e": {"type": "choice", "instructions": "Topic?", "criteria": ["x", "y", "z"]}}}"#;
+    let five = String::from_utf8_lossy(five).replace('\n', " ");
+    let none = r#"{"id": "none", "state": 1, "questions": {}}"#;
+    let too_many =
+        r#"{"id": "cut", "state": 1, "max_len": 8, "questions": {"q": {"type": "noul", "instructions": "?"}}}"#;
+    let short = |n: usize| request(&n.to_string(), &format!("\"state {n}\""));
+    let different = [short(1), "{".into(), long, five, none.into(), short(2), String::new(), too_many.into()];
+    let alone: Vec<String> =
+        different.iter().map(|line| run(laya_cli(&["--jsonl", "-"]), format!("{line}\n").as_bytes()).1).collect();
+    // Several passes of several lines, each line in several places of one.
+    let order: Vec<usize> = (0..150).map(|i| (i * i + i / 7) % different.len()).collect();
+    let input: String = order.iter().map(|i| format!("{}\n", different[*i])).collect();
+    let expected: String = order.iter().map(|i| alone[*i].as_str()).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lines.jsonl");
+    std::fs::write(&file, &input).unwrap();
+    let file = file.to_str().unwrap();
+    for plan in [&[][..], &["--plan", "packed", "-t", "2"], &["--plan", "sequential"]] {
+        for from in ["-", file] {
+            let input = if from == "-" { input.as_bytes() } else { b"" };
+            let (code, stdout, stderr) = run(laya_cli(&[&["--jsonl", from], plan].concat()), input);
+            assert_eq!(code, Some(1), "{stderr}");
+            assert!(stdout == expected, "{plan:?} {from}");
+        }
+    }
 }
 
 #[test]
