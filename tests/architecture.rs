@@ -22,7 +22,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("readout", &["model", "request", "json", "sequence"]),
     ("engine", &["gguf", "json", "kernels", "tokenizer", "request", "sequence", "model", "readout"]),
     ("convert", &["json", "gguf", "tokenizer"]),
-    ("cli", &["json", "gguf", "kernels", "tokenizer", "request", "sequence", "model", "readout", "engine", "convert"]),
+    ("bench", &["kernels", "model"]),
+    (
+        "cli",
+        &[
+            "bench",
+            "json",
+            "gguf",
+            "kernels",
+            "tokenizer",
+            "request",
+            "sequence",
+            "model",
+            "readout",
+            "engine",
+            "convert",
+        ],
+    ),
     // A binary parses nothing and computes nothing itself.
     ("bin", &["cli"]),
     // lib.rs declares modules and names nothing but the error type.

@@ -12,6 +12,7 @@ const TOOL: &str = "cargo-laya";
 const TOOLS: &[(&str, &str)] = &[
     ("laya-cli", "answer requests with a decision model"),
     ("laya-convert", "make a model file from a checkpoint directory"),
+    ("decision-bench", "measure how fast decision models run"),
 ];
 
 const EXIT_HELP: &str = "\
@@ -24,7 +25,7 @@ Exit codes:
 #[command(after_help = after_help(), arg_required_else_help = true)]
 #[command(override_usage = "cargo laya <TOOL> [ARGUMENTS]...")]
 struct Arguments {
-    /// The tool, with or without its laya- prefix, and its arguments
+    /// The tool, with or without its laya- or decision- prefix, and its arguments
     #[arg(value_name = "TOOL", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     command: Vec<OsString>,
 }
@@ -54,7 +55,8 @@ fn folder() -> Result<PathBuf> {
 
 /// The program of the tool called `name`, which must be in `folder`.
 fn find(name: &str, folder: &Path) -> Result<PathBuf> {
-    let full_name = |(tool, _): &&(&str, &str)| *tool == name || tool.strip_prefix("laya-") == Some(name);
+    let short = |tool: &str| tool.split_once('-').map(|(_, short)| short.to_owned());
+    let full_name = |(tool, _): &&(&str, &str)| *tool == name || short(tool).as_deref() == Some(name);
     if let Some((tool, _)) = TOOLS.iter().find(full_name) {
         if let Some(program) = installed(tool, folder) {
             return Ok(program);
@@ -77,7 +79,7 @@ fn after_help() -> String {
     let mut help = String::from("Tools:\n");
     for (tool, what) in TOOLS {
         if installed(tool, &folder).is_some() {
-            help.push_str(&format!("  {tool:<13} {what}\n"));
+            help.push_str(&format!("  {tool:<15} {what}\n"));
         }
     }
     help + "\n" + EXIT_HELP

@@ -4,6 +4,7 @@
 //! [`crate::convert`]; here are only arguments, files and the shape of what is printed.
 
 pub mod answer;
+pub mod bench;
 pub mod cargo;
 pub mod convert;
 mod engine;
@@ -13,6 +14,8 @@ mod line;
 mod model;
 mod output;
 mod progress;
+mod queue;
 mod stderr;
 mod stdout;
+mod stream;
 mod synth;

@@ -17,6 +17,11 @@ pub(super) struct ModelArguments {
 }
 
 impl ModelArguments {
+    /// The model file named on the command line or in the environment; none is fine.
+    pub(super) fn named(self) -> Option<PathBuf> {
+        self.model.or_else(|| env::var_os(VARIABLE).filter(|text| !text.is_empty()).map(PathBuf::from))
+    }
+
     /// The model file to open.
     ///
     /// # Errors
