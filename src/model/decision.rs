@@ -66,12 +66,8 @@ fn whole_layer(pass: Pass<'_>, layer: &HeadLayer, scratch: &mut Scratch, trace: 
     let n = hidden.len() / d;
     qkv.resize(n * 3 * d, 0.0);
     attended.resize(n * d, 0.0);
-    for block in blocks(n) {
-        let x = &hidden[block.start * d..block.end * d];
-        input.fill(compute.isa, compute.threads, x, d, Some(layer.attn_norm.with(config.head_norm_epsilon)));
-        let out = Output::Rows(&mut qkv[block.start * 3 * d..block.end * 3 * d]);
-        compute.product(layer.attn_qkv.product(Finish::Store), &threads.products, input, out);
-    }
+    let norm = Some(layer.attn_norm.with(config.head_norm_epsilon));
+    compute.project(layer.attn_qkv.product(Finish::Store), hidden, norm, qkv, input, &threads.products);
     trace.phase(Phase::Head);
     let part = |first| Part { values: qkv, stride: 3 * d, first };
     let attention = Attention {
@@ -107,16 +103,8 @@ fn read_layer(
     let product = layer.attn_qkv.product(Finish::Store);
     qkv.resize((n * 2 + n_read) * d, 0.0);
     let (keys_and_values, queries) = qkv.split_at_mut(n * 2 * d);
-    for block in blocks(n) {
-        input.fill(compute.isa, compute.threads, &hidden[block.start * d..block.end * d], d, norm);
-        let out = Output::Rows(&mut keys_and_values[block.start * 2 * d..block.end * 2 * d]);
-        compute.product(product.of_parts(1, 3), &threads.products, input, out);
-    }
-    for block in blocks(n_read) {
-        input.fill(compute.isa, compute.threads, &read[block.start * d..block.end * d], d, norm);
-        let out = Output::Rows(&mut queries[block.start * d..block.end * d]);
-        compute.product(product.of_parts(0, 1), &threads.products, input, out);
-    }
+    compute.project(product.of_parts(1, 3), hidden, norm, keys_and_values, input, &threads.products);
+    compute.project(product.of_parts(0, 1), read, norm, queries, input, &threads.products);
     trace.phase(Phase::Head);
     attended.resize(n_read * d, 0.0);
     let attention = Attention {
@@ -147,17 +135,14 @@ fn rest_of_layer(pass: Pass<'_>, layer: &HeadLayer, only_read: bool, scratch: &m
         up: layer.ffn_up.product(Finish::Relu),
         down: layer.ffn_down.product(Finish::Add),
     };
-    if !control.head_attention_output {
+    if control.head_attention_output {
+        compute.project(layer.attn_output.product(Finish::Add), attended, None, x, input, &threads.products);
+    } else {
         compute.add(x, attended, d);
     }
     for block in blocks(x.len() / d) {
-        let rows = block.start * d..block.end * d;
-        if control.head_attention_output {
-            input.fill(compute.isa, compute.threads, &attended[rows.clone()], d, None);
-            let product = layer.attn_output.product(Finish::Add);
-            compute.product(product, &threads.products, input, Output::Rows(&mut x[rows.clone()]));
-        }
-        feed_forward.run(compute, &mut x[rows], input, inner, &threads.products);
+        let rows = &mut x[block.start * d..block.end * d];
+        feed_forward.run(compute, rows, input, inner, &threads.products);
     }
 }
 

@@ -43,6 +43,23 @@ impl Compute<'_> {
         product.run(self.isa, self.threads, scratch, input, out);
     }
 
+    /// `product` of the rows of `x` through `norm` (when there is one), block by block of rows; `y` has a row for each.
+    pub(super) fn project(
+        &self,
+        product: Product<'_>,
+        x: &[f32],
+        norm: Option<Norm<'_>>,
+        y: &mut [f32],
+        input: &mut Interleaved,
+        scratch: &[Mutex<product::Scratch>],
+    ) {
+        let (k, n) = (product.weights.k(), product.n_outputs());
+        for block in blocks(x.len() / k) {
+            input.fill(self.isa, self.threads, &x[block.start * k..block.end * k], k, norm);
+            self.product(product, scratch, input, Output::Rows(&mut y[block.start * n..block.end * n]));
+        }
+    }
+
     /// Layer norm of every row of `x`, in place.
     pub(super) fn norm(&self, x: &mut [f32], norm: Norm<'_>, rows: &[Mutex<Vec<f32>>]) {
         let width = norm.weight.len();
@@ -225,11 +242,7 @@ pub(super) fn encode(pass: Pass<'_>, rotary: &Rotary, scratch: &mut Scratch, tra
             None if control.first_attention_norm => Some(of(&unit)),
             norm => norm.as_deref().map(of),
         };
-        for block in &blocks {
-            input.fill(compute.isa, compute.threads, &hidden[block.start * d..block.end * d], d, norm);
-            let out = Output::Rows(&mut qkv[block.start * 3 * d..block.end * 3 * d]);
-            compute.product(plain(&layer.attn_qkv, Finish::Store), &threads.products, input, out);
-        }
+        compute.project(plain(&layer.attn_qkv, Finish::Store), hidden, norm, qkv, input, &threads.products);
         trace.phase(Phase::Qkv);
         let part = |first| Part { values: qkv, stride: 3 * d, first };
         let attention = Attention {
@@ -246,12 +259,8 @@ pub(super) fn encode(pass: Pass<'_>, rotary: &Rotary, scratch: &mut Scratch, tra
         compute.attention(&attention, &threads.attention, attended);
         trace.phase(if global { Phase::GlobalAttention } else { Phase::LocalAttention });
         if control.attention_output {
-            for block in &blocks {
-                let tokens = block.start * d..block.end * d;
-                input.fill(compute.isa, compute.threads, &attended[tokens.clone()], d, None);
-                let out = Output::Rows(&mut hidden[tokens]);
-                compute.product(plain(&layer.attn_output, Finish::Add), &threads.products, input, out);
-            }
+            let product = plain(&layer.attn_output, Finish::Add);
+            compute.project(product, attended, None, hidden, input, &threads.products);
         } else {
             compute.add(hidden, attended, d);
         }

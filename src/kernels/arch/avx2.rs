@@ -158,9 +158,9 @@ impl Isa for Avx2 {
 
     #[inline(always)]
     fn store_interleaved<const ROWS: usize>(self, rows: &[Lanes; ROWS], to: &mut [f32]) {
-        let mut parts = [[self.splat(0.0).0; 16]; 2];
+        let mut parts = [[[self.splat(0.0).0; 8]; 2]; 2];
         for (i, row) in rows.iter().enumerate() {
-            (parts[0][i], parts[1][i]) = (row.0, row.1);
+            (parts[0][i / 8][i % 8], parts[1][i / 8][i % 8]) = (row.0, row.1);
         }
         let (low, high) = to.split_at_mut(8 * ROWS);
         store_eight_columns::<ROWS>(&parts[0], low);
@@ -171,8 +171,8 @@ impl Isa for Avx2 {
     fn interleave<const ROWS: usize>(self, rows: &[&[f32; LANES]; ROWS], to: &mut [f32]) {
         // One half after the other: both at once do not fit the registers.
         for (half, to) in to[..LANES * ROWS].chunks_exact_mut(8 * ROWS).enumerate() {
-            let mut part = [self.splat(0.0).0; 16];
-            for (part, row) in part.iter_mut().zip(rows) {
+            let mut part = [[self.splat(0.0).0; 8]; 2];
+            for (part, row) in part.as_flattened_mut().iter_mut().zip(rows) {
                 // SAFETY: a row holds sixteen floats, a half eight of them; the load does not ask for alignment.
                 *part = unsafe { _mm256_loadu_ps(row.as_ptr().add(8 * half)) };
             }
@@ -192,13 +192,12 @@ impl Isa for Avx2 {
     }
 }
 
-/// Lane `j` of row `i` goes to `to[j * ROWS + i]`, for the first `ROWS` of sixteen rows of eight lanes.
+/// Lane `j` of row `i` goes to `to[j * ROWS + i]`, for the first `ROWS` of twice eight rows of eight lanes.
 #[inline(always)]
-fn store_eight_columns<const ROWS: usize>(rows: &[__m256; 16], to: &mut [f32]) {
+fn store_eight_columns<const ROWS: usize>(rows: &[[__m256; 8]; 2], to: &mut [f32]) {
     assert!(ROWS <= 16 && to.len() >= 8 * ROWS, "eight lanes of at most sixteen rows");
-    let (first, second) = rows.split_at(8);
-    let first = transpose(first.try_into().unwrap_or(&[rows[0]; 8]));
-    let second = if ROWS > 8 { transpose(second.try_into().unwrap_or(&[rows[0]; 8])) } else { first };
+    let first = transpose(&rows[0]);
+    let second = if ROWS > 8 { transpose(&rows[1]) } else { first };
     // Ascending, so that what a whole store writes past a row's end is overwritten by its own values.
     for j in 0..8 {
         store_first(&mut to[j * ROWS..], ROWS.min(8), first[j]);
