@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::arch::square;
+use super::arch::{memory, square};
 use super::lane::{Isa, LANES, Operation};
 use super::thread::Threads;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,6 +12,9 @@ pub const PANEL: usize = LANES;
 
 /// Inputs that share one scale in Q8_0.
 pub const Q8_0_BLOCK: usize = 32;
+
+/// Panels laid out by a task: enough that their pages are provided together.
+const PANELS_PER_TASK: usize = 8;
 
 /// Bytes of a Q8_0 block in the file: a binary16 scale and a signed byte an input.
 const Q8_0_BYTES: usize = 2 + Q8_0_BLOCK;
@@ -352,8 +355,13 @@ impl Outputs {
     ) -> Vec<T> {
         let outputs = self.of_panels();
         let mut packed = vec![T::default(); outputs.len() * PANEL * k];
-        let tasks: Vec<_> = packed.chunks_mut(PANEL * k).zip(outputs).collect();
-        threads.for_each(tasks, |(panel, (first, count))| write(panel, first, count));
+        let tasks = packed.chunks_mut(PANELS_PER_TASK * PANEL * k).zip(outputs.chunks(PANELS_PER_TASK));
+        threads.for_each(tasks.collect(), |(panels, outputs)| {
+            memory::provide(panels);
+            for (panel, (first, count)) in panels.chunks_mut(PANEL * k).zip(outputs) {
+                write(panel, *first, *count);
+            }
+        });
         packed
     }
 }

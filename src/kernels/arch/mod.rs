@@ -8,5 +8,6 @@ pub mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
 pub mod int8;
+pub mod memory;
 pub mod square;
 pub mod tile;
