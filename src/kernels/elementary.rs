@@ -6,6 +6,8 @@ use super::lane::{Isa, LANES, Operation, ROUND_MAGIC, load_part, store_part};
 const EXP_LOWEST: f32 = -105.0;
 /// Above this `exp` is infinity (the largest float is e^88.72).
 const EXP_HIGHEST: f32 = 89.0;
+/// From here up to 1 [`exp_normal`] may stand for [`exp`], with room to divide by a sum of exponentials.
+pub(super) const EXP_NORMAL_LOWEST: f32 = -60.0;
 /// ln 2 split so that `n * LN2_HIGH` is exact for |n| < 2^11.
 const LN2_HIGH: f32 = 0.693_145_75;
 const LN2_LOW: f32 = 1.428_606_8e-6;
@@ -35,16 +37,50 @@ const TAIL: [f32; 10] = [
 pub fn exp<I: Isa>(isa: I, x: I::V) -> I::V {
     // NaN is the second operand, so it survives both clamps.
     let x = isa.min(isa.splat(EXP_HIGHEST), isa.max(isa.splat(EXP_LOWEST), x));
-    let magic = isa.splat(ROUND_MAGIC);
-    let t = isa.fma(x, isa.splat(std::f32::consts::LOG2_E), magic);
-    let n = isa.neg(isa.sub(t, magic));
-    let r = isa.fma(n, isa.splat(LN2_LOW), isa.fma(n, isa.splat(LN2_HIGH), x));
-    let mut q = isa.splat(EXP[5]);
-    for &c in EXP[..5].iter().rev() {
-        q = isa.fma(q, r, isa.splat(c));
-    }
-    let p = isa.add(isa.fma(q, isa.mul(r, r), r), isa.splat(1.0));
+    let ([p], [t]) = exp_parts(isa, [x]);
     isa.scale_by_power_of_two(p, t)
+}
+
+/// [`exp`] in fewer steps where its result is neither near the end of the range nor subnormal: the same bits for
+/// `-60 <= x <= 1` and NaN, some value for others.
+///
+/// `N` vectors take every step together, because the steps of one wait for each other.
+#[inline(always)]
+pub(super) fn exp_normal<I: Isa, const N: usize>(isa: I, x: [I::V; N]) -> [I::V; N] {
+    let (mut p, t) = exp_parts(isa, x);
+    for i in 0..N {
+        p[i] = isa.scale_by_normal_power_of_two(p[i], t[i]);
+    }
+    p
+}
+
+/// `e^x = p 2^n`, where `t = ROUND_MAGIC + n`.
+#[inline(always)]
+fn exp_parts<I: Isa, const N: usize>(isa: I, x: [I::V; N]) -> ([I::V; N], [I::V; N]) {
+    let magic = isa.splat(ROUND_MAGIC);
+    let (mut t, mut n, mut r) = (x, x, x);
+    for i in 0..N {
+        t[i] = isa.fma(x[i], isa.splat(std::f32::consts::LOG2_E), magic);
+    }
+    for i in 0..N {
+        n[i] = isa.sub(magic, t[i]);
+    }
+    for i in 0..N {
+        r[i] = isa.fma(n[i], isa.splat(LN2_HIGH), x[i]);
+    }
+    for i in 0..N {
+        r[i] = isa.fma(n[i], isa.splat(LN2_LOW), r[i]);
+    }
+    let mut q = [isa.splat(EXP[5]); N];
+    for &c in EXP[..5].iter().rev() {
+        for i in 0..N {
+            q[i] = isa.fma(q[i], r[i], isa.splat(c));
+        }
+    }
+    for i in 0..N {
+        q[i] = isa.add(isa.fma(q[i], isa.mul(r[i], r[i]), r[i]), isa.splat(1.0));
+    }
+    (q, t)
 }
 
 /// The GELU in its erf form, `x * Phi(x)` with the normal distribution function `Phi`: within 7 ULP where the result is

@@ -93,13 +93,13 @@ pub fn split(total: usize, largest: usize) -> Vec<Range<usize>> {
 }
 
 /// Interleaves the rows of one tile.
-struct FillTile<'a> {
+pub(super) struct FillTile<'a> {
     /// `[rows, k]`.
-    x: &'a [f32],
-    rows: usize,
-    norm: Option<Norm<'a>>,
+    pub(super) x: &'a [f32],
+    pub(super) rows: usize,
+    pub(super) norm: Option<Norm<'a>>,
     /// `[k, rows]`.
-    to: &'a mut [f32],
+    pub(super) to: &'a mut [f32],
 }
 
 impl Operation for FillTile<'_> {
@@ -112,7 +112,7 @@ impl Operation for FillTile<'_> {
 
 /// `[rows, k]` to `[k, rows]`, through a norm when there is one, for as many rows as a tile may have.
 #[inline(always)]
-pub(super) fn interleave_rows<I: Isa>(isa: I, rows: usize, x: &[f32], norm: Option<Norm<'_>>, to: &mut [f32]) {
+fn interleave_rows<I: Isa>(isa: I, rows: usize, x: &[f32], norm: Option<Norm<'_>>, to: &mut [f32]) {
     with_rows!(I, rows, ROWS => interleave::<I, ROWS>(isa, x, norm, to));
 }
 

@@ -53,6 +53,8 @@ pub trait Isa: Copy + Send + Sync {
     ///
     /// The scale is applied as two factors, `2^(n >> 1)` then `2^(n - (n >> 1))`, so results may be subnormal.
     fn scale_by_power_of_two(self, p: Self::V, t: Self::V) -> Self::V;
+    /// `p * 2^n`, where `t = ROUND_MAGIC + n` and `-126 <= n <= 127`; NaN for a NaN `p`, some value for other `n`.
+    fn scale_by_normal_power_of_two(self, p: Self::V, t: Self::V) -> Self::V;
 
     /// Transposes while storing: lane `j` of row `i` goes to `to[j * ROWS + i]`. `to` holds `16 * ROWS` values.
     #[inline(always)]

@@ -21,6 +21,7 @@ pub mod portable;
 pub mod product;
 pub mod rotary;
 pub mod scalar;
+mod softmax;
 pub mod thread;
 pub mod topology;
 

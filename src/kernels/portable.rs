@@ -112,4 +112,9 @@ impl Isa for Portable {
             p.0[i] * power(half) * power(n.wrapping_sub(half))
         })
     }
+    #[inline(always)]
+    fn scale_by_normal_power_of_two(self, p: Lanes, t: Lanes) -> Lanes {
+        // The bits of the constant itself leave the word.
+        lanes!(i => p.0[i] * f32::from_bits((t.0[i].to_bits() << 23).wrapping_add(127 << 23)))
+    }
 }

@@ -1,5 +1,6 @@
 //! The matrix product: one fused multiply-add per input, in ascending order, into one accumulator.
 
+use std::ops::Range;
 use std::sync::Mutex;
 
 use super::arch::tile::{Strip, Tile};
@@ -47,6 +48,16 @@ pub enum Output<'a> {
     Rows(&'a mut [f32]),
     /// In the order of another product's input, which was made room for.
     Interleaved(&'a mut Interleaved),
+    /// Panel after panel of sixteen outputs, each `[rows, 16]`; every part starts a panel, and what a part does not have of
+    /// its last panel is zero. The rows of the result are those from `first` on.
+    Panels {
+        /// `[panels, rows, 16]`.
+        values: &'a mut [f32],
+        /// Rows of a panel.
+        rows: usize,
+        /// The row of the first row of the result.
+        first: usize,
+    },
 }
 
 /// Scratch of one thread.
@@ -138,13 +149,27 @@ impl<'a> Product<'a> {
                 let (tiles, values) = y.parts_mut();
                 Strip::cut(values, tiles, &columns).into_iter().map(Target::Strip).collect()
             }
+            Output::Panels { values, rows, first } => {
+                assert!(!matches!(self.finish, Finish::Add | Finish::Gate(_)), "no sums and gates in panels");
+                let n_panels = (self.parts.1 - self.parts.0) * self.weights.panels_per_part();
+                assert!(values.len() == n_panels * rows * PANEL && first + m <= rows, "sizes do not agree");
+                let spans: Vec<_> = (0..n_panels).map(|p| p * rows + first..p * rows + first + m).collect();
+                let mut panels = Tile::cut(values, PANEL, &spans, std::slice::from_ref(&(0..PANEL))).into_iter();
+                let of = |group: &Group| Target::Panels(panels.by_ref().take(group.width.div_ceil(PANEL)).collect());
+                groups.iter().map(of).collect()
+            }
         };
-        // The task after next is likely the next of this thread.
-        let ahead = threads.count();
-        let tasks: Vec<_> = (0..groups.len()).zip(targets).collect();
-        threads.for_each_with(scratch, tasks, |scratch, (i, target)| {
-            let next = groups.get(i + ahead).unwrap_or(&groups[i]).panel;
-            isa.run(Task { product: self, x, group: groups[i], next, target, scratch });
+        let mut tasks = Vec::with_capacity(groups.len());
+        for (i, (group, target)) in groups.iter().zip(targets).enumerate() {
+            // The task after next is likely the next of this thread.
+            let next = groups.get(i + threads.count()).unwrap_or(group).panel;
+            let pieces = threads.pieces(i, groups.len(), x.tiles().len(), 1);
+            for (tiles, target) in pieces.iter().zip(target.split(x.tiles(), &pieces)) {
+                tasks.push((*group, next, tiles.clone(), target));
+            }
+        }
+        threads.for_each_with(scratch, tasks, |scratch, (group, next, tiles, target)| {
+            isa.run(Task { product: self, x, tiles, group, next, target, scratch });
         });
     }
 }
@@ -175,12 +200,34 @@ struct Group {
 enum Target<'a> {
     Rows(Tile<'a>),
     Strip(Strip<'a>),
+    /// A panel for every vector.
+    Panels(Vec<Tile<'a>>),
 }
 
-/// All rows of `x` times the weights of one group.
+impl Target<'_> {
+    /// Cuts the target at the rows of `pieces`, each a range of `tiles`.
+    fn split(self, tiles: &[Range<usize>], pieces: &[Range<usize>]) -> Vec<Self> {
+        if pieces.len() == 1 {
+            return vec![self];
+        }
+        let rows: Vec<_> = pieces.iter().map(|piece| tiles[piece.start].start..tiles[piece.end - 1].end).collect();
+        match self {
+            Self::Rows(tile) => tile.split_rows(&rows).into_iter().map(Self::Rows).collect(),
+            Self::Strip(strip) => strip.split_tiles(pieces).into_iter().map(Self::Strip).collect(),
+            Self::Panels(panels) => {
+                let mut parts: Vec<_> = panels.into_iter().map(|panel| panel.split_rows(&rows).into_iter()).collect();
+                rows.iter().map(|_| Self::Panels(parts.iter_mut().filter_map(Iterator::next).collect())).collect()
+            }
+        }
+    }
+}
+
+/// Some rows of `x` times the weights of one group.
 struct Task<'a, 'b> {
     product: Product<'a>,
     x: &'a Interleaved,
+    /// The tiles of `x`.
+    tiles: Range<usize>,
     group: Group,
     /// A panel that is needed soon.
     next: usize,
@@ -207,15 +254,18 @@ impl Task<'_, '_> {
         let mut sums = [[[0.0; LANES]; VECTORS]; MAX_TILE_ROWS];
         let stride = VECTORS * LANES;
         let second = weights.panels_per_part();
-        let n_tiles = self.x.tiles().len();
-        if let Finish::Gate(_) = finish {
+        // Pieces of the panels that are needed next, a piece for every tile.
+        let (first_tile, n_tiles) = (self.tiles.start, self.tiles.len());
+        let first_row = self.x.tiles()[first_tile].start;
+        if let Finish::Gate(activation) = finish {
             let [a, b] = &mut self.scratch.panels;
             let panels = widened::<I, VECTORS>(isa, weights, self.group.panel, a, b);
             self.scratch.gates.resize(self.x.n_rows() * VECTORS, [0.0; LANES]);
             let linear = stored::<VECTORS>(weights, second + self.group.panel);
-            for (t, rows) in self.x.tiles().iter().enumerate() {
+            for t in self.tiles.clone() {
+                let rows = &self.x.tiles()[t];
                 for linear in &linear {
-                    linear.prefetch(isa, t, n_tiles);
+                    linear.prefetch(isa, t - first_tile, n_tiles);
                 }
                 let x = self.x.tile(rows);
                 let out = sums.as_flattened_mut().as_flattened_mut();
@@ -226,6 +276,7 @@ impl Task<'_, '_> {
                 }
                 let gates = &mut self.scratch.gates[rows.start * VECTORS..rows.end * VECTORS];
                 gates.copy_from_slice(sums.as_flattened());
+                activate_each(isa, gates, activation);
             }
         }
         let gated = matches!(finish, Finish::Gate(_));
@@ -233,9 +284,18 @@ impl Task<'_, '_> {
         let [a, b] = &mut self.scratch.panels;
         let panels = widened::<I, VECTORS>(isa, weights, first, a, b);
         let next = stored::<VECTORS>(weights, self.next);
-        for (t, rows) in self.x.tiles().iter().enumerate() {
+        for t in self.tiles.clone() {
+            let rows = &self.x.tiles()[t];
             for next in &next {
-                next.prefetch(isa, t, n_tiles);
+                next.prefetch(isa, t - first_tile, n_tiles);
+            }
+            if let (Target::Rows(tile), Finish::Add) = (&mut self.target, finish) {
+                // Rows lie too far apart for the processor to see them coming.
+                for i in rows.clone() {
+                    if let Some(out) = tile.row_mut(i - first_row).first() {
+                        isa.prefetch(out);
+                    }
+                }
             }
             let x = self.x.tile(rows);
             let out = sums.as_flattened_mut().as_flattened_mut();
@@ -253,23 +313,18 @@ impl Task<'_, '_> {
                         isa.store(isa.max(isa.splat(0.0), isa.load(v)), v);
                     }
                 }
-                Finish::Activate(activation) => {
-                    for v in sums.as_flattened_mut() {
-                        isa.store(activate(isa, isa.load(v), activation), v);
-                    }
-                }
-                Finish::Gate(activation) => {
+                Finish::Activate(activation) => activate_each(isa, sums.as_flattened_mut(), activation),
+                Finish::Gate(_) => {
                     let gates = &self.scratch.gates[rows.start * VECTORS..rows.end * VECTORS];
                     for (linear, gate) in sums.as_flattened_mut().iter_mut().zip(gates) {
-                        let gate = activate(isa, isa.load(gate), activation);
-                        isa.store(isa.mul(gate, isa.load(linear)), linear);
+                        isa.store(isa.mul(isa.load(gate), isa.load(linear)), linear);
                     }
                 }
             }
             match &mut self.target {
                 Target::Rows(tile) => {
                     for (i, sums) in sums.iter().enumerate() {
-                        let out = tile.row_mut(rows.start + i);
+                        let out = tile.row_mut(rows.start - first_row + i);
                         for (sums, out) in sums.iter().zip(out.chunks_mut(LANES)) {
                             let v = isa.load(sums);
                             let v = if finish == Finish::Add { isa.add(load_part(isa, out), v) } else { v };
@@ -278,6 +333,13 @@ impl Task<'_, '_> {
                     }
                 }
                 Target::Strip(strip) => interleave_sums(isa, sums, strip.tile_mut(t)),
+                Target::Panels(panels) => {
+                    for (v, panel) in panels.iter_mut().enumerate().take(VECTORS) {
+                        for (i, sums) in sums.iter().enumerate() {
+                            store_part(isa, isa.load(&sums[v]), panel.row_mut(rows.start - first_row + i));
+                        }
+                    }
+                }
             }
         }
     }
@@ -305,6 +367,13 @@ fn widened<'s, I: Isa, const VECTORS: usize>(
         *panel = weights.panel(first + 1).widened(isa, b);
     }
     panels
+}
+
+#[inline(always)]
+fn activate_each<I: Isa>(isa: I, vectors: &mut [[f32; LANES]], activation: Activation) {
+    for v in vectors {
+        isa.store(activate(isa, isa.load(v), activation), v);
+    }
 }
 
 #[inline(always)]
@@ -356,23 +425,50 @@ impl<const VECTORS: usize> Operation for Accumulate<'_, VECTORS> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let Self { x, rows, panels, out, stride, resume } = self;
-        with_rows!(I, rows, ROWS => tile::<I, ROWS, VECTORS>(isa, x, panels, out, stride, resume));
+        with_rows!(I, rows, ROWS => tile::<I, ROWS, VECTORS, ROWS>(isa, x, 0, panels, out, stride, resume));
+    }
+}
+
+/// `out[i][16 v + j] = sum over k of x[k][first + i] * panels[v][k][j]` for some of `X` rows that are interleaved.
+pub(super) struct AccumulateSome<'a, const VECTORS: usize, const X: usize> {
+    /// `[k, X]`.
+    pub(super) x: &'a [f32],
+    pub(super) rows: Range<usize>,
+    /// `[k, 16]` each.
+    pub(super) panels: [&'a [f32]; VECTORS],
+    /// Row `i` is `out[i * stride..]`.
+    pub(super) out: &'a mut [f32],
+    pub(super) stride: usize,
+    /// Whether `out` holds the sums over an earlier range of `k`.
+    pub(super) resume: bool,
+}
+
+impl<const VECTORS: usize, const X: usize> Operation for AccumulateSome<'_, VECTORS, X> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { x, rows, panels, out, stride, resume } = self;
+        with_rows!(I, rows.len(), ROWS =>
+            tile::<I, ROWS, VECTORS, X>(isa, x, rows.start, panels, out, stride, resume));
     }
 }
 
 /// Inputs an iteration of the inner loop takes: enough that its own instructions do not matter.
 const UNROLL: usize = 4;
 
-/// `ROWS x (16 VECTORS)` accumulators in registers over the whole range of `k`.
+/// `ROWS x (16 VECTORS)` accumulators in registers over the whole range of `k`, for the rows from `first` on of the `X`
+/// that `x` holds.
 #[inline(always)]
-fn tile<I: Isa, const ROWS: usize, const VECTORS: usize>(
+fn tile<I: Isa, const ROWS: usize, const VECTORS: usize, const X: usize>(
     isa: I,
     x: &[f32],
+    first: usize,
     panels: [&[f32]; VECTORS],
     out: &mut [f32],
     stride: usize,
     resume: bool,
 ) {
+    assert!(first + ROWS <= X, "rows outside the tile");
     let mut sum = [[isa.splat(0.0); VECTORS]; ROWS];
     if resume {
         for i in 0..ROWS {
@@ -382,19 +478,19 @@ fn tile<I: Isa, const ROWS: usize, const VECTORS: usize>(
             }
         }
     }
-    let (x, _) = x.as_chunks::<ROWS>();
+    let (x, _) = x.as_chunks::<X>();
     let panels: [&[[f32; LANES]]; VECTORS] = panels.map(|panel| &panel.as_chunks::<LANES>().0[..x.len()]);
     let (blocks, rest) = x.as_chunks::<UNROLL>();
     let panel_blocks = panels.map(|panel| panel.as_chunks::<UNROLL>().0);
     for (b, x) in blocks.iter().enumerate() {
         let w: [&[[f32; LANES]; UNROLL]; VECTORS] = std::array::from_fn(|v| &panel_blocks[v][b]);
         for u in 0..UNROLL {
-            step(isa, &mut sum, &x[u], std::array::from_fn(|v| &w[v][u]));
+            step(isa, &mut sum, &x[u][first..first + ROWS], std::array::from_fn(|v| &w[v][u]));
         }
     }
     let done = x.len() - rest.len();
     for (t, x) in rest.iter().enumerate() {
-        step(isa, &mut sum, x, std::array::from_fn(|v| &panels[v][done + t]));
+        step(isa, &mut sum, &x[first..first + ROWS], std::array::from_fn(|v| &panels[v][done + t]));
     }
     for i in 0..ROWS {
         let (to, _) = out[i * stride..].as_chunks_mut::<LANES>();
@@ -410,13 +506,14 @@ fn tile<I: Isa, const ROWS: usize, const VECTORS: usize>(
 fn step<I: Isa, const ROWS: usize, const VECTORS: usize>(
     isa: I,
     sum: &mut [[I::V; VECTORS]; ROWS],
-    x: &[f32; ROWS],
+    x: &[f32],
     w: [&[f32; LANES]; VECTORS],
 ) {
     let mut weights = [isa.splat(0.0); VECTORS];
     for v in 0..VECTORS {
         weights[v] = isa.load(w[v]);
     }
+    let x = &x[..ROWS];
     for i in 0..ROWS {
         let x = isa.splat(x[i]);
         for v in 0..VECTORS {

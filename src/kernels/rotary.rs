@@ -46,32 +46,26 @@ impl RotaryTable {
     }
 }
 
-/// Rotates one head's row in halves: element `t` pairs with `t + head / 2`.
+/// Rotates one head's row in halves, in place: element `t` pairs with `t + head / 2`.
 ///
-/// `out[t] = x[t] cos - x[t + half] sin` and `out[t + half] = x[t + half] cos + x[t] sin`.
+/// `x[t] <- x[t] cos - x[t + half] sin` and `x[t + half] <- x[t + half] cos + x[t] sin`.
 pub struct Rotate<'a> {
     /// `[head]`.
-    pub x: &'a [f32],
+    pub x: &'a mut [f32],
     /// `[head / 2]`.
     pub cos: &'a [f32],
     /// `[head / 2]`.
     pub sin: &'a [f32],
-    /// `[head]`.
-    pub out: &'a mut [f32],
 }
 
 impl Operation for Rotate<'_> {
     type Output = ();
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let half = self.cos.len();
-        let (a, b) = self.x.split_at(half);
-        let (low, high) = self.out.split_at_mut(half);
-        let inputs = a.chunks(LANES).zip(b.chunks(LANES));
+        let (low, high) = self.x.split_at_mut(self.cos.len());
         let angles = self.cos.chunks(LANES).zip(self.sin.chunks(LANES));
-        let outputs = low.chunks_mut(LANES).zip(high.chunks_mut(LANES));
-        for (((a, b), (cos, sin)), (low, high)) in inputs.zip(angles).zip(outputs) {
-            let (a, b) = (load_part(isa, a), load_part(isa, b));
+        for ((low, high), (cos, sin)) in low.chunks_mut(LANES).zip(high.chunks_mut(LANES)).zip(angles) {
+            let (a, b) = (load_part(isa, low), load_part(isa, high));
             let (cos, sin) = (load_part(isa, cos), load_part(isa, sin));
             store_part(isa, isa.fma(a, cos, isa.neg(isa.mul(b, sin))), low);
             store_part(isa, isa.fma(b, cos, isa.mul(a, sin)), high);
@@ -91,8 +85,8 @@ mod tests {
         let x: Vec<f32> = (0..64).map(|i| (i as f32 - 31.0) / 17.0).collect();
         for position in [0, 1, 37, 299] {
             let (cos, sin) = table.at(position);
-            let mut out = vec![0.0; 64];
-            InstructionSet::widest().run(Rotate { x: &x, cos, sin, out: &mut out });
+            let mut out = x.clone();
+            InstructionSet::widest().run(Rotate { x: &mut out, cos, sin });
             if position == 0 {
                 assert_eq!(out, x);
             }

@@ -101,4 +101,9 @@ impl Isa for Scalar {
             p * power(half) * power(n.wrapping_sub(half))
         })
     }
+    #[inline(always)]
+    fn scale_by_normal_power_of_two(self, p: Self::V, t: Self::V) -> Self::V {
+        // The bits of the constant itself leave the word.
+        zip(p, t, |p, t| p * f32::from_bits((t.to_bits() << 23).wrapping_add(127 << 23)))
+    }
 }

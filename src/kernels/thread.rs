@@ -1,7 +1,9 @@
 //! The threads that share a pass.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use super::interleave::split;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A fixed set of threads. How work is split between them never changes a bit of it; between passes they sleep.
@@ -62,6 +64,14 @@ impl Threads {
         });
     }
 
+    /// The pieces of task `i` of `n_tasks`, which takes `n_units` units of work that may be done apart, at least `smallest`
+    /// together: the last tasks fall into pieces, so that no thread waits long for another that took the last whole one.
+    pub fn pieces(&self, i: usize, n_tasks: usize, n_units: usize, smallest: usize) -> Vec<Range<usize>> {
+        let last = self.count() > 1 && i + self.count() >= n_tasks;
+        let largest = if last { n_units.div_ceil(LAST_PIECES).max(smallest) } else { n_units };
+        split(n_units, largest.max(1))
+    }
+
     /// Runs `work` on every item, with the index of the thread that does it.
     fn run<T: Send>(&self, items: Vec<T>, work: impl Fn(usize, T) + Sync + Send) {
         match &self.0 {
@@ -79,6 +89,9 @@ impl Threads {
         }
     }
 }
+
+/// Pieces of a task nobody could take over otherwise.
+const LAST_PIECES: usize = 4;
 
 /// Rows a task of row-wise work takes: few enough to share evenly, enough to be worth the handing over.
 pub const ROWS_PER_TASK: usize = 8;
@@ -101,6 +114,17 @@ mod tests {
             assert!(values.iter().enumerate().all(|(i, x)| *x == i));
             assert_eq!(scratch.into_iter().map(|done| done.into_inner().unwrap()).sum::<usize>(), 100);
         }
+    }
+
+    #[test]
+    fn the_last_tasks_fall_into_pieces() {
+        let (one, two) = (Threads::new(1).unwrap(), Threads::new(2).unwrap());
+        assert_eq!(one.pieces(11, 12, 40, 1).len(), 1);
+        assert_eq!(two.pieces(9, 12, 40, 1).len(), 1);
+        assert_eq!(two.pieces(10, 12, 40, 1), [0..10, 10..20, 20..30, 30..40]);
+        assert_eq!(two.pieces(11, 12, 40, 20), [0..20, 20..40]);
+        assert_eq!(two.pieces(0, 1, 1, 1).len(), 1);
+        assert!(two.pieces(0, 1, 0, 1).is_empty());
     }
 
     #[test]

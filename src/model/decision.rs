@@ -8,6 +8,7 @@ use super::scratch::Scratch;
 use super::trace::{Phase, Stage, Trace};
 use super::weight::HeadLayer;
 use crate::kernels::elementary::AddInPlace;
+use crate::kernels::pack::PANEL;
 use crate::kernels::product::{Finish, Output};
 
 /// Runs the head over the encoder's `scratch.hidden`, `[n_tokens, n_embd]`, and reads the logits of every row.
@@ -64,20 +65,20 @@ fn whole_layer(pass: Pass<'_>, layer: &HeadLayer, scratch: &mut Scratch, trace: 
     let Scratch { hidden, qkv, attended, input, threads, .. } = scratch;
     let d = config.n_embd;
     let n = hidden.len() / d;
-    qkv.resize(n * 3 * d, 0.0);
+    qkv.resize(n * 3 * d.next_multiple_of(PANEL), 0.0);
     attended.resize(n * d, 0.0);
     let norm = Some(layer.attn_norm.with(config.head_norm_epsilon));
-    compute.project(layer.attn_qkv.product(Finish::Store), hidden, norm, qkv, input, &threads.products);
+    compute.project_to_panels(layer.attn_qkv.product(Finish::Store), hidden, norm, qkv, input, &threads.products);
     trace.phase(Phase::Head);
-    let part = |first| Part { values: qkv, stride: 3 * d, first };
+    let [queries, keys, values] = Part::split(qkv, n);
     let attention = Attention {
         width: d,
         n_head: config.n_decision_head(),
         rotary: None,
         radius: None,
-        queries: part(0),
-        keys: part(d),
-        values: part(2 * d),
+        queries,
+        keys,
+        values,
         query_spans: spans,
         key_spans: spans,
     };
@@ -101,20 +102,23 @@ fn read_layer(
     let (n, n_read) = (hidden.len() / d, read.len() / d);
     let norm = Some(layer.attn_norm.with(config.head_norm_epsilon));
     let product = layer.attn_qkv.product(Finish::Store);
-    qkv.resize((n * 2 + n_read) * d, 0.0);
-    let (keys_and_values, queries) = qkv.split_at_mut(n * 2 * d);
-    compute.project(product.of_parts(1, 3), hidden, norm, keys_and_values, input, &threads.products);
-    compute.project(product.of_parts(0, 1), read, norm, queries, input, &threads.products);
+    let part_width = d.next_multiple_of(PANEL);
+    qkv.resize((n * 2 + n_read) * part_width, 0.0);
+    let (keys_and_values, queries) = qkv.split_at_mut(n * 2 * part_width);
+    compute.project_to_panels(product.of_parts(1, 3), hidden, norm, keys_and_values, input, &threads.products);
+    compute.project_to_panels(product.of_parts(0, 1), read, norm, queries, input, &threads.products);
     trace.phase(Phase::Head);
     attended.resize(n_read * d, 0.0);
+    let [keys, values] = Part::split(keys_and_values, n);
+    let [queries] = Part::split(queries, n_read);
     let attention = Attention {
         width: d,
         n_head: config.n_decision_head(),
         rotary: None,
         radius: None,
-        queries: Part { values: queries, stride: d, first: 0 },
-        keys: Part { values: keys_and_values, stride: 2 * d, first: 0 },
-        values: Part { values: keys_and_values, stride: 2 * d, first: d },
+        queries,
+        keys,
+        values,
         query_spans: read_spans,
         key_spans: spans,
     };

@@ -13,6 +13,7 @@ use crate::kernels::attention::{self, Columns, Head};
 use crate::kernels::elementary::AddInPlace;
 use crate::kernels::interleave::{Interleaved, split};
 use crate::kernels::norm::{LayerNorm, Norm};
+use crate::kernels::pack::PANEL;
 use crate::kernels::product::{self, Finish, Output};
 use crate::kernels::rotary::RotaryTable;
 use crate::kernels::thread::ROWS_PER_TASK;
@@ -20,7 +21,10 @@ use crate::kernels::{InstructionSet, PackedMatrix, Product, Threads};
 
 /// Rows that go through the products together, so that they stay near the processor while every panel of weights is
 /// widened once for all of them.
-const BLOCK_ROWS: usize = 336;
+const BLOCK_ROWS: usize = 512;
+
+/// Queries a head computes together at most on any instruction set.
+const QUERIES_TOGETHER: usize = 32;
 
 /// How a pass computes.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +64,25 @@ impl Compute<'_> {
         }
     }
 
+    /// As [`Self::project`], with the result in panels of sixteen outputs as attention takes it.
+    pub(super) fn project_to_panels(
+        &self,
+        product: Product<'_>,
+        x: &[f32],
+        norm: Option<Norm<'_>>,
+        panels: &mut [f32],
+        input: &mut Interleaved,
+        scratch: &[Mutex<product::Scratch>],
+    ) {
+        let k = product.weights.k();
+        let rows = x.len() / k;
+        for block in blocks(rows) {
+            input.fill(self.isa, self.threads, &x[block.start * k..block.end * k], k, norm);
+            let values = &mut *panels;
+            self.product(product, scratch, input, Output::Panels { values, rows, first: block.start });
+        }
+    }
+
     /// Layer norm of every row of `x`, in place.
     pub(super) fn norm(&self, x: &mut [f32], norm: Norm<'_>, rows: &[Mutex<Vec<f32>>]) {
         let width = norm.weight.len();
@@ -86,29 +109,45 @@ impl Compute<'_> {
         let columns: Vec<_> = (0..n_head).map(|h| h * head..(h + 1) * head).collect();
         let tiles = Tile::cut(out, width, attention.query_spans, &columns);
         let spans = attention.key_spans.iter().flat_map(|span| std::iter::repeat_n(span, n_head));
-        self.threads.for_each_with(scratch, tiles.into_iter().zip(spans).collect(), |scratch, (mut tile, span)| {
+        let n_tiles = tiles.len();
+        let mut tasks = Vec::with_capacity(n_tiles);
+        for (i, (tile, span)) in tiles.into_iter().zip(spans).enumerate() {
+            let (first, n) = (tile.rows().start, tile.rows().len());
+            let mut pieces = self.threads.pieces(i, n_tiles, n.div_ceil(QUERIES_TOGETHER), 2);
+            for piece in &mut pieces {
+                *piece = piece.start * QUERIES_TOGETHER..n.min(piece.end * QUERIES_TOGETHER);
+            }
+            tasks.extend(tile.split_rows(&pieces).into_iter().map(|piece| (piece, first, span)));
+        }
+        self.threads.for_each_with(scratch, tasks, |scratch, (mut tile, first, span)| {
             let column = tile.columns().start;
-            let queries = queries.of(&tile.rows(), column);
-            let (keys, values) = (keys.of(span, column), values.of(span, column));
+            let first_query = tile.rows().start - first;
+            let queries = queries.of(first, column);
+            let (keys, values) = (keys.of(span.start, column), values.of(span.start, column));
             let n_keys = span.len();
-            self.isa.run(Head { queries, keys, values, n_keys, head, rotary, radius, out: &mut tile, scratch });
+            let out = &mut tile;
+            self.isa.run(Head { queries, first_query, keys, values, n_keys, head, rotary, radius, out, scratch });
         });
     }
 }
 
-/// The queries, keys or values of all heads: `values[t * stride + first..]`, `width` of them, at row `t`.
+/// The queries, keys or values of all heads, in panels of sixteen columns: `[panels, rows, 16]`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<'a> {
-    pub(super) values: &'a [f32],
-    pub(super) stride: usize,
-    pub(super) first: usize,
+    pub(super) panels: &'a [f32],
+    pub(super) rows: usize,
 }
 
 impl<'a> Part<'a> {
-    /// The rows `span`, from `column` on.
-    fn of(self, span: &Range<usize>, column: usize) -> Columns<'a> {
-        let values = &self.values[span.start * self.stride..span.end * self.stride];
-        Columns { values, stride: self.stride, column: self.first + column }
+    /// The parts `panels` consists of, `rows` rows each.
+    pub(super) fn split<const N: usize>(panels: &'a [f32], rows: usize) -> [Self; N] {
+        let size = panels.len() / N;
+        std::array::from_fn(|i| Self { panels: &panels[i * size..(i + 1) * size], rows })
+    }
+
+    /// The rows from `first` on, from `column` on.
+    fn of(self, first: usize, column: usize) -> Columns<'a> {
+        Columns { panels: self.panels, rows: self.rows, first, column }
     }
 }
 
@@ -228,7 +267,8 @@ pub(super) fn encode(pass: Pass<'_>, rotary: &Rotary, scratch: &mut Scratch, tra
     trace.stage(Stage::Embedding, hidden);
     trace.phase(Phase::Embedding);
 
-    qkv.resize(n * 3 * d, 0.0);
+    let part_width = d.next_multiple_of(PANEL);
+    qkv.resize(n * 3 * part_width, 0.0);
     attended.resize(n * d, 0.0);
     let unit = vec![1.0; d];
     let blocks = blocks(n);
@@ -242,17 +282,17 @@ pub(super) fn encode(pass: Pass<'_>, rotary: &Rotary, scratch: &mut Scratch, tra
             None if control.first_attention_norm => Some(of(&unit)),
             norm => norm.as_deref().map(of),
         };
-        compute.project(plain(&layer.attn_qkv, Finish::Store), hidden, norm, qkv, input, &threads.products);
+        compute.project_to_panels(plain(&layer.attn_qkv, Finish::Store), hidden, norm, qkv, input, &threads.products);
         trace.phase(Phase::Qkv);
-        let part = |first| Part { values: qkv, stride: 3 * d, first };
+        let [queries, keys, values] = Part::split(qkv, n);
         let attention = Attention {
             width: d,
             n_head: config.n_head,
             rotary: Some(table),
             radius,
-            queries: part(0),
-            keys: part(d),
-            values: part(2 * d),
+            queries,
+            keys,
+            values,
             query_spans: spans,
             key_spans: spans,
         };

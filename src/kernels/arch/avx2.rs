@@ -155,6 +155,18 @@ impl Isa for Avx2 {
         }
         Lanes(half(p.0, t.0), half(p.1, t.1))
     }
+    #[inline(always)]
+    fn scale_by_normal_power_of_two(self, p: Lanes, t: Lanes) -> Lanes {
+        #[inline(always)]
+        fn half(p: __m256, t: __m256) -> __m256 {
+            // SAFETY: as in `both!`. The bits of the constant itself leave the word.
+            unsafe {
+                let n = _mm256_slli_epi32::<23>(_mm256_castps_si256(t));
+                _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_add_epi32(n, _mm256_set1_epi32(127 << 23))))
+            }
+        }
+        Lanes(half(p.0, t.0), half(p.1, t.1))
+    }
 
     #[inline(always)]
     fn store_interleaved<const ROWS: usize>(self, rows: &[Lanes; ROWS], to: &mut [f32]) {

@@ -54,6 +54,26 @@ impl<'a> Tile<'a> {
         tiles
     }
 
+    /// Cuts the tile at ranges of its own rows.
+    ///
+    /// # Panics
+    /// A range does not lie inside the tile, or the ranges are not ascending and disjoint: a mistake of the caller.
+    pub fn split_rows(self, ranges: &[Range<usize>]) -> Vec<Tile<'a>> {
+        assert!(ascending(ranges, self.n_rows), "tiles overlap or leave the tile");
+        let part = |range: &Range<usize>| Tile {
+            // SAFETY: the rows from `range.start` on lie inside this tile, whose rows lie inside the matrix; an empty range
+            // may start after the last row and keeps the first.
+            first: unsafe { self.first.add(if range.is_empty() { 0 } else { range.start * self.stride }) },
+            stride: self.stride,
+            n_rows: range.len(),
+            n_columns: self.n_columns,
+            rows: self.rows.start + range.start..self.rows.start + range.end,
+            columns: self.columns.clone(),
+            borrow: PhantomData,
+        };
+        ranges.iter().map(part).collect()
+    }
+
     /// The rows of the matrix this tile covers.
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
@@ -84,6 +104,8 @@ pub struct Strip<'a> {
     /// Columns of the matrix.
     n_columns: usize,
     tiles: &'a [Range<usize>],
+    /// The tiles this strip covers.
+    covered: Range<usize>,
     columns: Range<usize>,
     borrow: PhantomData<&'a mut [f32]>,
 }
@@ -108,21 +130,37 @@ impl<'a> Strip<'a> {
             "strips overlap or leave the matrix"
         );
         let first = matrix.as_mut_ptr();
-        let strip =
-            |columns: &Range<usize>| Strip { first, n_columns, tiles, columns: columns.clone(), borrow: PhantomData };
+        let strip = |columns: &Range<usize>| Strip {
+            first,
+            n_columns,
+            tiles,
+            covered: 0..tiles.len(),
+            columns: columns.clone(),
+            borrow: PhantomData,
+        };
         columns.iter().map(strip).collect()
+    }
+
+    /// Cuts the strip at ranges of tiles.
+    ///
+    /// # Panics
+    /// The strip does not cover all tiles, or the ranges are not ascending and disjoint: a mistake of the caller.
+    pub fn split_tiles(self, ranges: &[Range<usize>]) -> Vec<Strip<'a>> {
+        assert!(self.covered == (0..self.tiles.len()) && ascending(ranges, self.tiles.len()), "strips overlap");
+        ranges.iter().map(|range| Strip { covered: range.clone(), columns: self.columns.clone(), ..self }).collect()
     }
 
     /// The strip's part of tile `t`, `[columns, rows]`.
     ///
     /// # Panics
-    /// `t` is not a tile: a mistake of the caller.
+    /// The strip does not cover tile `t`: a mistake of the caller.
     #[inline(always)]
     pub fn tile_mut(&mut self, t: usize) -> &mut [f32] {
+        assert!(self.covered.contains(&t), "tile outside the strip");
         let rows = &self.tiles[t];
         // SAFETY: `cut` checked that the tiles lie one after the other inside the matrix, each `[n_columns, rows]`, and
-        // that the columns lie inside it and belong to no other strip; the matrix is borrowed exclusively for as long as
-        // the strip lives, and `&mut self` allows one part at a time.
+        // that the columns lie inside it; these columns of a covered tile belong to no other strip. The matrix is borrowed
+        // exclusively for as long as the strip lives, and `&mut self` allows one part at a time.
         unsafe {
             let first = self.first.add(rows.start * self.n_columns + self.columns.start * rows.len());
             std::slice::from_raw_parts_mut(first, self.columns.len() * rows.len())
@@ -178,6 +216,58 @@ mod tests {
                 assert!(column.iter().all(|x| *x == expected as f32), "tile {t} column {j}: {column:?}");
             }
         }
+    }
+
+    #[test]
+    fn parts_of_a_tile_and_of_a_strip_are_disjoint() {
+        let mut matrix = vec![0.0; 7 * 10];
+        let tile = Tile::cut(&mut matrix, 10, &[2..7], &[4..10]).remove(0);
+        for (t, part) in tile.split_rows(&[0..2, 2..2, 2..5]).iter_mut().enumerate() {
+            assert_eq!(part.rows(), [2..4, 4..4, 4..7][t]);
+            for i in 0..part.rows().len() {
+                part.row_mut(i).fill((t + 1) as f32);
+            }
+        }
+        for (i, x) in matrix.iter().enumerate() {
+            let inside = i % 10 >= 4 && i / 10 >= 2;
+            assert_eq!(*x, if inside { if i / 10 < 4 { 1.0 } else { 3.0 } } else { 0.0 }, "element {i}");
+        }
+
+        let tiles = [0..3, 3..5, 5..8];
+        let mut matrix = vec![0.0; 8 * 7];
+        let strip = Strip::cut(&mut matrix, &tiles, &[2..5]).remove(0);
+        for (s, part) in strip.split_tiles(&[0..1, 1..3]).iter_mut().enumerate() {
+            for t in [0..1, 1..3][s].clone() {
+                part.tile_mut(t).fill((s + 1) as f32);
+            }
+        }
+        for (t, rows) in tiles.iter().enumerate() {
+            for (j, column) in matrix[rows.start * 7..rows.end * 7].chunks(rows.len()).enumerate() {
+                let expected = if !(2..5).contains(&j) {
+                    0.0
+                } else if t == 0 {
+                    1.0
+                } else {
+                    2.0
+                };
+                assert!(column.iter().all(|x| *x == expected), "tile {t} column {j}: {column:?}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "tile outside the strip")]
+    fn a_strip_gives_no_tile_it_does_not_cover() {
+        let mut matrix = vec![0.0; 20];
+        let strip = Strip::cut(&mut matrix, &[0..1, 1..2], &[0..10]).remove(0);
+        strip.split_tiles(&[0..1, 1..2]).remove(0).tile_mut(1);
+    }
+
+    #[test]
+    #[should_panic(expected = "leave the tile")]
+    fn parts_outside_a_tile_are_refused() {
+        let mut matrix = vec![0.0; 20];
+        drop(Tile::cut(&mut matrix, 10, &[0..2], &[0..6]).remove(0).split_rows(&[0..1, 1..3]));
     }
 
     #[test]
