@@ -110,37 +110,7 @@ impl fmt::Debug for QuestionCache {
 mod tests {
     use super::*;
     use crate::json;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    /// One token a character; counts the texts it is given.
-    #[derive(Default)]
-    struct Counting(AtomicUsize);
-
-    impl Counting {
-        /// The number of texts since the last call.
-        fn n_texts(&self) -> usize {
-            self.0.swap(0, Ordering::Relaxed)
-        }
-    }
-
-    impl Encode for Counting {
-        fn encode(&self, text: &str) -> Vec<u32> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            text.chars().map(u32::from).collect()
-        }
-        fn cls(&self) -> u32 {
-            1
-        }
-        fn sep(&self) -> u32 {
-            2
-        }
-        fn mask(&self) -> u32 {
-            3
-        }
-        fn mask_text(&self) -> &str {
-            "[M]"
-        }
-    }
+    use crate::sequence::encode::Letters;
 
     fn question(definition: &str) -> Question {
         Question::parse("q", &json::parse(definition.as_bytes()).unwrap()).unwrap()
@@ -161,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_question_that_comes_again_is_not_tokenized() {
-        let (cache, tokenizer) = (QuestionCache::new(1 << 20), Counting::default());
+        let (cache, tokenizer) = (QuestionCache::new(1 << 20), Letters::default());
         let texts = r#"{"type": "choice", "instructions": "Which[M]?", "criteria": {"a": "x", "b": null}}"#;
         let first = cache.tokens(&tokenizer, &question(texts));
         assert_eq!(tokenizer.n_texts(), 3);
@@ -175,7 +145,7 @@ mod tests {
 
     #[test]
     fn questions_that_differ_anywhere_have_their_own_tokens() {
-        let (cache, tokenizer) = (QuestionCache::new(1 << 20), Counting::default());
+        let (cache, tokenizer) = (QuestionCache::new(1 << 20), Letters::default());
         let definitions = [
             r#"{"type": "choice", "instructions": "ab", "criteria": ["c", "d"]}"#,
             r#"{"type": "choice", "instructions": "a", "criteria": ["bc", "d"]}"#,
@@ -199,7 +169,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_what_is_used_stays() {
-        let (cache, tokenizer) = (QuestionCache::new(64 << 10), Counting::default());
+        let (cache, tokenizer) = (QuestionCache::new(64 << 10), Letters::default());
         let often = numbered(0);
         for n in 1..2000 {
             cache.tokens(&tokenizer, &numbered(n));
@@ -216,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_question_too_long_is_tokenized_every_time() {
-        let (cache, tokenizer) = (QuestionCache::new(64 << 10), Counting::default());
+        let (cache, tokenizer) = (QuestionCache::new(64 << 10), Letters::default());
         for n_letters in [1200, 5000] {
             // By its tokens or by its text: more than a sixteenth of the cache.
             let long = question(&format!(r#"{{"type": "noul", "instructions": "{}"}}"#, "x".repeat(n_letters)));

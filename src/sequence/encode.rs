@@ -70,3 +70,37 @@ impl StateTokens {
         self.ids.get(start..end).unwrap_or_default()
     }
 }
+
+/// A tokenizer for tests: one token a character (its code point), except `[M]`, which is the marker text.
+#[cfg(test)]
+#[derive(Default)]
+pub(super) struct Letters(std::sync::atomic::AtomicUsize);
+
+#[cfg(test)]
+impl Letters {
+    /// The number of texts since the last call.
+    pub(super) fn n_texts(&self) -> usize {
+        self.0.swap(0, std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+impl Encode for Letters {
+    fn encode(&self, text: &str) -> Vec<u32> {
+        assert!(!text.contains("[M]"), "marker text reached the tokenizer: {text}");
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        text.chars().map(u32::from).collect()
+    }
+    fn cls(&self) -> u32 {
+        1
+    }
+    fn sep(&self) -> u32 {
+        2
+    }
+    fn mask(&self) -> u32 {
+        3
+    }
+    fn mask_text(&self) -> &str {
+        "[M]"
+    }
+}

@@ -146,28 +146,7 @@ fn lost_markers(question: &Question, n_fitting: usize, budget: Budget) -> Reques
 mod tests {
     use super::*;
     use crate::request::Request;
-
-    /// One token a character (its code point), except `[M]`, which is the marker text.
-    struct Letters;
-
-    impl Encode for Letters {
-        fn encode(&self, text: &str) -> Vec<u32> {
-            assert!(!text.contains("[M]"), "marker text reached the tokenizer: {text}");
-            text.chars().map(u32::from).collect()
-        }
-        fn cls(&self) -> u32 {
-            1
-        }
-        fn sep(&self) -> u32 {
-            2
-        }
-        fn mask(&self) -> u32 {
-            3
-        }
-        fn mask_text(&self) -> &str {
-            "[M]"
-        }
-    }
+    use crate::sequence::encode::Letters;
 
     fn request(body: &str) -> Request {
         Request::from_bytes(body.as_bytes(), &Default::default()).unwrap()
@@ -175,8 +154,9 @@ mod tests {
 
     fn row(body: &str, max_len: usize, head_max_len: usize) -> Result<Sequence, RequestError> {
         let request = request(body);
-        let state = StateTokens::new(&Letters, &request);
-        build(&Letters, &request.questions[0], &state, Budget { max_len, head_max_len })
+        let tokenizer = Letters::default();
+        let state = StateTokens::new(&tokenizer, &request);
+        build(&tokenizer, &request.questions[0], &state, Budget { max_len, head_max_len })
     }
 
     fn shown(sequence: &Sequence) -> String {
