@@ -6,9 +6,12 @@ use super::arch::tile::Tile;
 use super::interleave::{FillTile, interleave, split};
 use super::lane::{Isa, LANES, Operation, load_part, store_part};
 use super::pack::PANEL;
-use super::product::{Accumulate, AccumulateSome};
+use super::product::{Accumulate, AccumulateSome, MAX_TILE_VECTORS};
 use super::rotary::{RotaryTable, Rotate};
 use super::softmax::{Softmax, Window};
+
+/// Most queries that go together on any instruction set.
+pub const MAX_GROUP: usize = MAX_TILE_VECTORS * LANES;
 
 /// Keys whose values and weights stay near the processor while the queries of a group take them in.
 const KEY_BLOCK: usize = 128;

@@ -106,14 +106,8 @@ impl Operation for FillTile<'_> {
     type Output = ();
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        interleave_rows(isa, self.rows, self.x, self.norm, self.to);
+        with_rows!(I, self.rows, ROWS => interleave::<I, ROWS>(isa, self.x, self.norm, self.to));
     }
-}
-
-/// `[rows, k]` to `[k, rows]`, through a norm when there is one, for as many rows as a tile may have.
-#[inline(always)]
-fn interleave_rows<I: Isa>(isa: I, rows: usize, x: &[f32], norm: Option<Norm<'_>>, to: &mut [f32]) {
-    with_rows!(I, rows, ROWS => interleave::<I, ROWS>(isa, x, norm, to));
 }
 
 /// `[ROWS, k]` to `[k, ROWS]`, through a norm when there is one.

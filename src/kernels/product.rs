@@ -12,7 +12,7 @@ use super::pack::{PANEL, PackedMatrix, Panel};
 use super::thread::Threads;
 
 /// Most vectors of outputs any instruction set has in a tile.
-const MAX_TILE_VECTORS: usize = 2;
+pub(super) const MAX_TILE_VECTORS: usize = 2;
 
 /// What becomes of `v = sum over k of x[m][k] * w[n][k]`, plus `bias[n]` when there is one (added last, rounded once more).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,27 @@ pub enum Output<'a> {
     },
 }
 
+impl Output<'_> {
+    /// Panels of `rows` rows.
+    pub fn panels(values: &mut [f32], rows: usize) -> Output<'_> {
+        Output::Panels { values, rows, first: 0 }
+    }
+
+    /// The part for the rows `block` of a result that has `n_outputs` values a row.
+    ///
+    /// # Panics
+    /// The output is interleaved, which is as a whole: a mistake of the caller.
+    pub fn rows(&mut self, block: &Range<usize>, n_outputs: usize) -> Output<'_> {
+        match self {
+            Output::Rows(values) => Output::Rows(&mut values[block.start * n_outputs..block.end * n_outputs]),
+            Output::Panels { values, rows, first } => {
+                Output::Panels { values, rows: *rows, first: *first + block.start }
+            }
+            Output::Interleaved(_) => unreachable!("an interleaved output has no part of its own"),
+        }
+    }
+}
+
 /// Scratch of one thread.
 #[derive(Debug, Default)]
 pub struct Scratch {
@@ -91,6 +112,16 @@ impl<'a> Product<'a> {
             Finish::Gate(_) => self.part_width(),
             _ => self.part_width() * (self.parts.1 - self.parts.0),
         }
+    }
+
+    /// Panels of the result.
+    fn n_panels(&self) -> usize {
+        (self.parts.1 - self.parts.0) * self.weights.panels_per_part()
+    }
+
+    /// Values of a result of `rows` rows in panels.
+    pub fn n_panel_values(&self, rows: usize) -> usize {
+        self.n_panels() * rows * PANEL
     }
 
     /// Computes the product of `x`, `[m, k]`. The order of the sums is the numeric contract's, so the result does not
@@ -151,9 +182,8 @@ impl<'a> Product<'a> {
             }
             Output::Panels { values, rows, first } => {
                 assert!(!matches!(self.finish, Finish::Add | Finish::Gate(_)), "no sums and gates in panels");
-                let n_panels = (self.parts.1 - self.parts.0) * self.weights.panels_per_part();
-                assert!(values.len() == n_panels * rows * PANEL && first + m <= rows, "sizes do not agree");
-                let spans: Vec<_> = (0..n_panels).map(|p| p * rows + first..p * rows + first + m).collect();
+                assert!(values.len() == self.n_panel_values(rows) && first + m <= rows, "sizes do not agree");
+                let spans: Vec<_> = (0..self.n_panels()).map(|p| p * rows + first..p * rows + first + m).collect();
                 let mut panels = Tile::cut(values, PANEL, &spans, std::slice::from_ref(&(0..PANEL))).into_iter();
                 let of = |group: &Group| Target::Panels(panels.by_ref().take(group.width.div_ceil(PANEL)).collect());
                 groups.iter().map(of).collect()

@@ -4,11 +4,10 @@ use std::ops::Range;
 
 use super::encoder::{Attention, FeedForward, Part, Pass, blocks};
 use super::forward::{Logits, Row};
-use super::scratch::Scratch;
+use super::scratch::{PerThread, Scratch};
 use super::trace::{Phase, Stage, Trace};
 use super::weight::HeadLayer;
 use crate::kernels::elementary::AddInPlace;
-use crate::kernels::pack::PANEL;
 use crate::kernels::product::{Finish, Output};
 
 /// Runs the head over the encoder's `scratch.hidden`, `[n_tokens, n_embd]`, and reads the logits of every row.
@@ -63,26 +62,13 @@ pub(super) fn decide(pass: Pass<'_>, rows: &[Row<'_>], scratch: &mut Scratch, tr
 fn whole_layer(pass: Pass<'_>, layer: &HeadLayer, scratch: &mut Scratch, trace: &mut dyn Trace) {
     let Pass { compute, config, spans, .. } = pass;
     let Scratch { hidden, qkv, attended, input, threads, .. } = scratch;
-    let d = config.n_embd;
-    let n = hidden.len() / d;
-    qkv.resize(n * 3 * d.next_multiple_of(PANEL), 0.0);
-    attended.resize(n * d, 0.0);
+    let n = hidden.len() / config.n_embd;
     let norm = Some(layer.attn_norm.with(config.head_norm_epsilon));
-    compute.project_to_panels(layer.attn_qkv.product(Finish::Store), hidden, norm, qkv, input, &threads.products);
+    let product = layer.attn_qkv.product(Finish::Store);
+    qkv.resize(product.n_panel_values(n), 0.0);
+    compute.project(product, hidden, norm, Output::panels(qkv, n), input, &threads.products);
     trace.phase(Phase::Head);
-    let [queries, keys, values] = Part::split(qkv, n);
-    let attention = Attention {
-        width: d,
-        n_head: config.n_decision_head(),
-        rotary: None,
-        radius: None,
-        queries,
-        keys,
-        values,
-        query_spans: spans,
-        key_spans: spans,
-    };
-    compute.attention(&attention, &threads.attention, attended);
+    attend(pass, Part::split(qkv, n), spans, attended, threads);
     trace.phase(Phase::HeadAttention);
     rest_of_layer(pass, layer, false, scratch);
     trace.phase(Phase::Head);
@@ -96,36 +82,40 @@ fn read_layer(
     scratch: &mut Scratch,
     trace: &mut dyn Trace,
 ) {
-    let Pass { compute, config, spans, .. } = pass;
+    let Pass { compute, config, .. } = pass;
     let Scratch { hidden, qkv, attended, read, input, threads, .. } = scratch;
-    let d = config.n_embd;
-    let (n, n_read) = (hidden.len() / d, read.len() / d);
+    let (n, n_read) = (hidden.len() / config.n_embd, read.len() / config.n_embd);
     let norm = Some(layer.attn_norm.with(config.head_norm_epsilon));
     let product = layer.attn_qkv.product(Finish::Store);
-    let part_width = d.next_multiple_of(PANEL);
-    qkv.resize((n * 2 + n_read) * part_width, 0.0);
-    let (keys_and_values, queries) = qkv.split_at_mut(n * 2 * part_width);
-    compute.project_to_panels(product.of_parts(1, 3), hidden, norm, keys_and_values, input, &threads.products);
-    compute.project_to_panels(product.of_parts(0, 1), read, norm, queries, input, &threads.products);
+    let (of_read, of_all) = (product.of_parts(0, 1), product.of_parts(1, 3));
+    let n_values = of_all.n_panel_values(n);
+    qkv.resize(n_values + of_read.n_panel_values(n_read), 0.0);
+    let (keys_and_values, queries) = qkv.split_at_mut(n_values);
+    compute.project(of_all, hidden, norm, Output::panels(keys_and_values, n), input, &threads.products);
+    compute.project(of_read, read, norm, Output::panels(queries, n_read), input, &threads.products);
     trace.phase(Phase::Head);
-    attended.resize(n_read * d, 0.0);
     let [keys, values] = Part::split(keys_and_values, n);
     let [queries] = Part::split(queries, n_read);
-    let attention = Attention {
-        width: d,
-        n_head: config.n_decision_head(),
-        rotary: None,
-        radius: None,
-        queries,
-        keys,
-        values,
-        query_spans: read_spans,
-        key_spans: spans,
-    };
-    compute.attention(&attention, &threads.attention, attended);
+    attend(pass, [queries, keys, values], read_spans, attended, threads);
     trace.phase(Phase::HeadAttention);
     rest_of_layer(pass, layer, true, scratch);
     trace.phase(Phase::Head);
+}
+
+/// The attention of a head layer: of the queries of every sequence to all its keys.
+fn attend(
+    pass: Pass<'_>,
+    [queries, keys, values]: [Part<'_>; 3],
+    query_spans: &[Range<usize>],
+    attended: &mut Vec<f32>,
+    threads: &PerThread,
+) {
+    let Pass { compute, config, spans: key_spans, .. } = pass;
+    let (width, n_head) = (config.n_embd, config.n_decision_head());
+    attended.resize(query_spans.last().map_or(0, |span| span.end) * width, 0.0);
+    let (rotary, radius) = (None, None);
+    let attention = Attention { width, n_head, rotary, radius, queries, keys, values, query_spans, key_spans };
+    compute.attention(&attention, &threads.attention, attended);
 }
 
 /// What follows the attention of a head layer, for the rows that are read or for all.
@@ -140,7 +130,8 @@ fn rest_of_layer(pass: Pass<'_>, layer: &HeadLayer, only_read: bool, scratch: &m
         down: layer.ffn_down.product(Finish::Add),
     };
     if control.head_attention_output {
-        compute.project(layer.attn_output.product(Finish::Add), attended, None, x, input, &threads.products);
+        let product = layer.attn_output.product(Finish::Add);
+        compute.project(product, attended, None, Output::Rows(x), input, &threads.products);
     } else {
         compute.add(x, attended, d);
     }

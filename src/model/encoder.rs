@@ -9,11 +9,10 @@ use super::scratch::Scratch;
 use super::trace::{Phase, Stage, Trace};
 use super::weight::{Linear, Weights};
 use crate::kernels::arch::tile::Tile;
-use crate::kernels::attention::{self, Columns, Head};
+use crate::kernels::attention::{self, Columns, Head, MAX_GROUP};
 use crate::kernels::elementary::AddInPlace;
 use crate::kernels::interleave::{Interleaved, split};
 use crate::kernels::norm::{LayerNorm, Norm};
-use crate::kernels::pack::PANEL;
 use crate::kernels::product::{self, Finish, Output};
 use crate::kernels::rotary::RotaryTable;
 use crate::kernels::thread::ROWS_PER_TASK;
@@ -22,9 +21,6 @@ use crate::kernels::{InstructionSet, PackedMatrix, Product, Threads};
 /// Rows that go through the products together, so that they stay near the processor while every panel of weights is
 /// widened once for all of them.
 const BLOCK_ROWS: usize = 512;
-
-/// Queries a head computes together at most on any instruction set.
-const QUERIES_TOGETHER: usize = 32;
 
 /// How a pass computes.
 #[derive(Debug, Clone, Copy)]
@@ -47,39 +43,20 @@ impl Compute<'_> {
         product.run(self.isa, self.threads, scratch, input, out);
     }
 
-    /// `product` of the rows of `x` through `norm` (when there is one), block by block of rows; `y` has a row for each.
+    /// `product` of the rows of `x` through `norm` (when there is one), block by block of rows; `out` has a row for each.
     pub(super) fn project(
         &self,
         product: Product<'_>,
         x: &[f32],
         norm: Option<Norm<'_>>,
-        y: &mut [f32],
-        input: &mut Interleaved,
-        scratch: &[Mutex<product::Scratch>],
-    ) {
-        let (k, n) = (product.weights.k(), product.n_outputs());
-        for block in blocks(x.len() / k) {
-            input.fill(self.isa, self.threads, &x[block.start * k..block.end * k], k, norm);
-            self.product(product, scratch, input, Output::Rows(&mut y[block.start * n..block.end * n]));
-        }
-    }
-
-    /// As [`Self::project`], with the result in panels of sixteen outputs as attention takes it.
-    pub(super) fn project_to_panels(
-        &self,
-        product: Product<'_>,
-        x: &[f32],
-        norm: Option<Norm<'_>>,
-        panels: &mut [f32],
+        mut out: Output<'_>,
         input: &mut Interleaved,
         scratch: &[Mutex<product::Scratch>],
     ) {
         let k = product.weights.k();
-        let rows = x.len() / k;
-        for block in blocks(rows) {
+        for block in blocks(x.len() / k) {
             input.fill(self.isa, self.threads, &x[block.start * k..block.end * k], k, norm);
-            let values = &mut *panels;
-            self.product(product, scratch, input, Output::Panels { values, rows, first: block.start });
+            self.product(product, scratch, input, out.rows(&block, product.n_outputs()));
         }
     }
 
@@ -113,9 +90,9 @@ impl Compute<'_> {
         let mut tasks = Vec::with_capacity(n_tiles);
         for (i, (tile, span)) in tiles.into_iter().zip(spans).enumerate() {
             let (first, n) = (tile.rows().start, tile.rows().len());
-            let mut pieces = self.threads.pieces(i, n_tiles, n.div_ceil(QUERIES_TOGETHER), 2);
+            let mut pieces = self.threads.pieces(i, n_tiles, n.div_ceil(MAX_GROUP), 2);
             for piece in &mut pieces {
-                *piece = piece.start * QUERIES_TOGETHER..n.min(piece.end * QUERIES_TOGETHER);
+                *piece = piece.start * MAX_GROUP..n.min(piece.end * MAX_GROUP);
             }
             tasks.extend(tile.split_rows(&pieces).into_iter().map(|piece| (piece, first, span)));
         }
@@ -267,8 +244,6 @@ pub(super) fn encode(pass: Pass<'_>, rotary: &Rotary, scratch: &mut Scratch, tra
     trace.stage(Stage::Embedding, hidden);
     trace.phase(Phase::Embedding);
 
-    let part_width = d.next_multiple_of(PANEL);
-    qkv.resize(n * 3 * part_width, 0.0);
     attended.resize(n * d, 0.0);
     let unit = vec![1.0; d];
     let blocks = blocks(n);
@@ -282,7 +257,9 @@ pub(super) fn encode(pass: Pass<'_>, rotary: &Rotary, scratch: &mut Scratch, tra
             None if control.first_attention_norm => Some(of(&unit)),
             norm => norm.as_deref().map(of),
         };
-        compute.project_to_panels(plain(&layer.attn_qkv, Finish::Store), hidden, norm, qkv, input, &threads.products);
+        let product = plain(&layer.attn_qkv, Finish::Store);
+        qkv.resize(product.n_panel_values(n), 0.0);
+        compute.project(product, hidden, norm, Output::panels(qkv, n), input, &threads.products);
         trace.phase(Phase::Qkv);
         let [queries, keys, values] = Part::split(qkv, n);
         let attention = Attention {
@@ -300,7 +277,7 @@ pub(super) fn encode(pass: Pass<'_>, rotary: &Rotary, scratch: &mut Scratch, tra
         trace.phase(if global { Phase::GlobalAttention } else { Phase::LocalAttention });
         if control.attention_output {
             let product = plain(&layer.attn_output, Finish::Add);
-            compute.project(product, attended, None, hidden, input, &threads.products);
+            compute.project(product, attended, None, Output::Rows(hidden), input, &threads.products);
         } else {
             compute.add(hidden, attended, d);
         }
