@@ -28,7 +28,7 @@ fn files_are_byte_identical_to_gguf_pys() {
         };
         let outtype = outtype.parse::<Outtype>().unwrap();
         let path = out.path().join(file);
-        let options = Options { outtype, model_name: (name != "-").then(|| name.to_owned()) };
+        let options = Options { outtype, model_name: (name != "-").then(|| name.to_owned()), ..Options::default() };
         let report = convert(&dir.join(fixture), &path, &options).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(report.n_bytes, bytes.len() as u64, "{file}");

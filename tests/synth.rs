@@ -64,7 +64,7 @@ fn a_gguf_file_is_the_conversion_of_the_directory() {
             .unwrap();
             assert_eq!(last, of);
             let (converted, direct) = (folder.path().join("a.gguf"), folder.path().join("b.gguf"));
-            convert::convert(&dir, &converted, &convert::Options { outtype, model_name: None }).unwrap();
+            convert::convert(&dir, &converted, &convert::Options { outtype, ..convert::Options::default() }).unwrap();
             let report = write_gguf(&direct, &options, &mut quiet).unwrap();
             assert_eq!(std::fs::read(&converted).unwrap(), std::fs::read(&direct).unwrap(), "{arch:?}");
             assert_eq!(report.n_bytes, std::fs::metadata(&direct).unwrap().len());

@@ -87,7 +87,7 @@ fn convert(arguments: ConvertArguments) -> Result<Exit, Stop> {
     }
     let start = Instant::now();
     let progress = Progress::over_bytes();
-    let options = Options { outtype, model_name };
+    let options = Options { outtype, model_name, ..Options::default() };
     let report =
         convert::convert_with_progress(&checkpoint, &out, &options, &mut |done, total| progress.written(done, total))?;
     drop(progress);

@@ -26,6 +26,7 @@ mod element;
 mod hyper;
 mod metadata;
 mod naming;
+mod outtype;
 mod quant;
 mod range;
 mod safetensors;
@@ -34,6 +35,7 @@ mod special;
 pub mod synth;
 pub mod vocabulary;
 
+pub use outtype::Outtype;
 pub use vocabulary::{Vocabulary, vocabulary_gguf};
 
 use checkpoint::Checkpoint;
@@ -44,75 +46,31 @@ use safetensors::Float;
 /// Elements converted at a time: whole blocks of every type, and a buffer of a few megabytes.
 const PIECE: usize = 1 << 21;
 
-/// How matrices are stored. Vectors and norms are always F32.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Outtype {
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats: exact for the published checkpoints, which are stored in F16.
-    #[default]
-    F16,
-    /// 8-bit integers, 32 neighbours of a row sharing one 16-bit scale. A matrix whose rows are not whole blocks of 32 is
-    /// F16.
-    Q8_0,
-}
-
-impl Outtype {
-    /// All types, in the order they are listed to people.
-    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Q8_0];
-
-    /// The name on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Q8_0 => "q8_0",
-        }
-    }
-
-    /// `general.file_type`.
-    fn file_type(self) -> u32 {
-        match self {
-            Self::F32 => 0,
-            Self::F16 => 1,
-            Self::Q8_0 => 7,
-        }
-    }
-
-    /// The type of the tensor `name` with PyTorch's `shape`: vectors, norms and everything that is no weight stay F32.
-    fn tensor_type(self, name: &str, shape: &[u64]) -> TensorType {
-        if shape.len() <= 1 || name.ends_with("_norm.weight") || !name.ends_with(".weight") {
-            return TensorType::F32;
-        }
-        match self {
-            Self::F32 => TensorType::F32,
-            Self::F16 => TensorType::F16,
-            Self::Q8_0 => {
-                let whole = shape.last().is_some_and(|n| n.is_multiple_of(TensorType::Q8_0.block_len()));
-                if whole { TensorType::Q8_0 } else { TensorType::F16 }
-            }
-        }
-    }
-}
-
-impl std::str::FromStr for Outtype {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|outtype| outtype.as_str() == text).ok_or_else(|| {
-            let all = Self::ALL.map(Self::as_str).join(", ");
-            Error::new(ErrorKind::Usage, format!("unknown output type {text:?}; one of {all}"))
-        })
-    }
-}
-
 /// What a conversion is asked for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// How matrices are stored.
     pub outtype: Outtype,
     /// Replaces `general.name`.
     pub model_name: Option<String>,
+    /// The names of keys and tensors.
+    pub layout: Layout,
+    /// Read a written file back and compare it with the checkpoint before it gets its name.
+    pub verify: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { outtype: Outtype::default(), model_name: None, layout: Layout::default(), verify: true }
+    }
+}
+
+/// The names of keys and tensors in a GGUF file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Layout {
+    /// `general.architecture = laya`: everything the published package computes.
+    #[default]
+    Laya,
 }
 
 /// What a conversion did.
@@ -224,7 +182,7 @@ fn layout(checkpoint: &Checkpoint, metadata: &Metadata, outtype: Outtype) -> Res
     keys(&mut out, metadata, checkpoint, outtype);
     for weight in checkpoint.weights() {
         let shape: Vec<u64> = weight.shape.iter().rev().copied().collect();
-        out.add_tensor(weight.name, &shape, outtype.tensor_type(weight.name, weight.shape))?;
+        out.add_tensor(weight.name, &shape, outtype.tensor_type(weight.name, &shape))?;
     }
     Ok(out)
 }
@@ -236,6 +194,9 @@ fn keys(out: &mut Writer, metadata: &Metadata, checkpoint: &Checkpoint, outtype:
     checkpoint.hyper.set(out, outtype.file_type());
     out.set("general.quantization_version", 2u32);
     checkpoint.vocabulary.set(out);
+    if let Some(recipe) = outtype.recipe() {
+        out.set(outtype::RECIPE_KEY, recipe);
+    }
 }
 
 /// The bytes of `data`, whole blocks of a weight, as `ty`.

@@ -18,7 +18,8 @@ pub(crate) fn model() -> &'static Path {
         .get_or_init(|| {
             let folder = tempfile::tempdir().unwrap();
             let model = folder.path().join("tiny.gguf");
-            let options = laya::convert::Options { outtype: laya::convert::Outtype::F32, model_name: None };
+            let options =
+                laya::convert::Options { outtype: laya::convert::Outtype::F32, ..laya::convert::Options::default() };
             laya::convert::convert(&root().join("golden/tiny-mmbert/checkpoint"), &model, &options).unwrap();
             (folder, model)
         })

@@ -123,7 +123,7 @@ pub fn write_gguf(file: &Path, options: &Options, progress: &mut Progress<'_>) -
     let dir = temporary.path().join("checkpoint");
     // Both halves move about the same number of bytes.
     write_checkpoint(&dir, options, &mut |done, total| progress(done, total.saturating_mul(2)))?;
-    let convert = super::Options { outtype: options.outtype, model_name: None };
+    let convert = super::Options { outtype: options.outtype, ..super::Options::default() };
     super::convert_with_progress(&dir, file, &convert, &mut |done, total| {
         progress(total.saturating_add(done), total.saturating_mul(2));
     })
