@@ -72,7 +72,7 @@ fn a_gguf_file_is_the_conversion_of_the_directory() {
             let file = File::open(&direct).unwrap();
             let want = match outtype {
                 Outtype::F32 => TensorType::F32,
-                Outtype::F16 => TensorType::F16,
+                Outtype::F16 | Outtype::Q8_0Mixed => TensorType::F16,
                 Outtype::Q8_0 => TensorType::Q8_0,
             };
             assert_eq!(file.tensor("token_embd.weight").unwrap().ty, want);

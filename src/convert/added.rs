@@ -87,7 +87,7 @@ fn check_decoder(tokenizer: &Config, family: Family) -> Result<()> {
 }
 
 /// Whether a token is a byte token such as `<0x41>`.
-fn is_byte(token: &str) -> bool {
+pub(super) fn is_byte(token: &str) -> bool {
     let hex = token.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
     hex.is_some_and(|hex| hex.len() == 2 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
 }
@@ -105,12 +105,15 @@ impl Added {
         }
         match family {
             Family::MetaspaceBpe => self.content.replace('\u{2581}', " "),
-            Family::ByteLevelBpe => {
-                let bytes: Option<Vec<u8>> = self.content.chars().map(alphabet_byte).collect();
-                bytes.map_or_else(|| self.content.clone(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
-            }
+            Family::ByteLevelBpe => decoded(&self.content).unwrap_or_else(|| self.content.clone()),
         }
     }
+}
+
+/// The text of a byte-level token, unless some character of it stands for no byte.
+pub(super) fn decoded(token: &str) -> Option<String> {
+    let bytes: Option<Vec<u8>> = token.chars().map(alphabet_byte).collect();
+    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The byte a character of GPT-2's byte alphabet stands for: printable Latin-1 stands for itself, and the 68 other bytes

@@ -8,6 +8,8 @@ use super::hyper::Hyper;
 use super::safetensors::{Float, SafeTensors, Tensor};
 use super::source::{self, Expected};
 use super::vocabulary::Vocabulary;
+use super::weight::Weight;
+use super::witness::Witness;
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::Value;
 
@@ -16,21 +18,13 @@ pub(super) struct Checkpoint {
     pub(super) dir: PathBuf,
     pub(super) hyper: Hyper,
     pub(super) vocabulary: Vocabulary,
+    /// What another tokenizer makes of the vocabulary's probes, when that was asked for.
+    pub(super) witness: Option<Witness>,
     /// Remarks that do not stop a conversion.
     pub(super) notes: Vec<String>,
     shards: Vec<SafeTensors>,
     /// GGUF name by source name.
     names: HashMap<String, String>,
-}
-
-/// A tensor to be written.
-#[derive(Clone, Copy)]
-pub(super) struct Weight<'a> {
-    pub(super) name: &'a str,
-    /// PyTorch's order: the contiguous dimension last.
-    pub(super) shape: &'a [u64],
-    pub(super) float: Float,
-    pub(super) data: &'a [u8],
 }
 
 /// The files beside the weights that a conversion reads.
@@ -47,8 +41,8 @@ const SIDE_FILES: [&str; 9] = [
 ];
 
 impl Checkpoint {
-    /// Opens and checks the checkpoint in `dir`.
-    pub(super) fn open(dir: &Path) -> Result<Self> {
+    /// Opens and checks the checkpoint in `dir`; with `prove` another tokenizer reads its vocabulary too.
+    pub(super) fn open(dir: &Path, prove: bool) -> Result<Self> {
         if !dir.is_dir() {
             return Err(refused("is not a directory; name the directory of a checkpoint", dir));
         }
@@ -64,9 +58,9 @@ impl Checkpoint {
                 "the head or act head is not as wide as the published package builds it (4 x hidden_size, 256)".into(),
             );
         }
-        let vocabulary = Vocabulary::read(&dir.join("tokenizer"), hyper.n_vocab)?;
+        let (vocabulary, witness) = Vocabulary::read(&dir.join("tokenizer"), hyper.n_vocab, prove)?;
         let names = expected.into_iter().map(|tensor| (tensor.source, tensor.name)).collect();
-        Ok(Self { dir: dir.to_owned(), hyper, vocabulary, notes, shards, names })
+        Ok(Self { dir: dir.to_owned(), hyper, vocabulary, witness, notes, shards, names })
     }
 
     /// Whether `path` is a file this checkpoint was read from, under whatever spelling.
@@ -84,7 +78,7 @@ impl Checkpoint {
                 let name = self.names.get(&tensor.name)?;
                 // `check_tensors` has refused every other type.
                 let float = Float::from_name(tensor.dtype)?;
-                Some(Weight { name, shape: &tensor.shape, float, data: shard.data(tensor) })
+                Some(Weight::new(name, &tensor.shape, float, shard.map(), shard.place(tensor)))
             },
         )
     }

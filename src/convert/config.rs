@@ -73,6 +73,11 @@ impl Config {
         &self.path
     }
 
+    /// The whole object.
+    pub(super) fn value(&self) -> &Value {
+        &self.value
+    }
+
     /// The value of `key`; an explicit null counts as absent, as it does for Python's `.get`.
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.value.get(key).filter(|value| !value.is_null())

@@ -16,35 +16,42 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::gguf::{TensorType, Writer, write_atomic};
+use crate::gguf::{Writer, write_atomic_checked};
+use crate::tokenizer::Tokenizer;
 
 mod added;
 mod card;
 mod checkpoint;
+mod compare;
 mod config;
 mod element;
 mod hyper;
 mod metadata;
 mod naming;
 mod outtype;
+mod probe;
+mod proof;
 mod quant;
+mod quantize;
 mod range;
+mod report;
 mod safetensors;
 mod source;
 mod special;
+mod stream;
 pub mod synth;
 pub mod vocabulary;
+mod weight;
+mod witness;
 
-pub use outtype::Outtype;
+pub use compare::{Difference, compare};
+pub use outtype::{Layout, Outtype};
+pub use quantize::{plan_quantize, quantize};
+pub use report::{Loss, Proof, Report, Stored};
 pub use vocabulary::{Vocabulary, vocabulary_gguf};
 
 use checkpoint::Checkpoint;
 use metadata::Metadata;
-use range::Range;
-use safetensors::Float;
-
-/// Elements converted at a time: whole blocks of every type, and a buffer of a few megabytes.
-const PIECE: usize = 1 << 21;
 
 /// What a conversion is asked for.
 #[derive(Debug, Clone)]
@@ -65,36 +72,18 @@ impl Default for Options {
     }
 }
 
-/// The names of keys and tensors in a GGUF file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Layout {
-    /// `general.architecture = laya`: everything the published package computes.
-    #[default]
-    Laya,
-}
-
-/// What a conversion did.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Report {
-    /// Size of the file.
-    pub n_bytes: u64,
-    /// Number of tensors.
-    pub n_tensors: usize,
-    /// Number of parameters.
-    pub n_params: u64,
-    /// Remarks for people, one line each.
-    pub notes: Vec<String>,
-}
-
 /// Called with the tensor bytes written so far and in all.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// Converts the checkpoint in `dir` to the GGUF file `out`, which appears whole or not at all.
 ///
+/// With [`Options::verify`] the file is read back before it gets its name: keys, tensors and tokenizer must be what the
+/// checkpoint has.
+///
 /// # Errors
-/// [`ErrorKind::Usage`] when `out` is a file of the checkpoint; [`ErrorKind::Checkpoint`] (or [`ErrorKind::Json`]) when the directory is not a complete checkpoint of this family,
-/// naming the file, key or tensor; [`ErrorKind::Io`] when a file cannot be read or written.
+/// [`ErrorKind::Usage`] when `out` is a file of the checkpoint; [`ErrorKind::Checkpoint`] (or [`ErrorKind::Json`]) when the
+/// directory is not a complete checkpoint of this family, naming the file, key or tensor; [`ErrorKind::Io`] when a file
+/// cannot be read or written, or is not what it should be when it is read back.
 pub fn convert(dir: &Path, out: &Path, options: &Options) -> Result<Report> {
     convert_with_progress(dir, out, options, &mut |_, _| {})
 }
@@ -108,18 +97,40 @@ pub fn convert_with_progress(dir: &Path, out: &Path, options: &Options, progress
     if job.checkpoint.reads(out) {
         return Err(overwrites(out));
     }
-    let (n_bytes, notes) = write_atomic(out, |file| job.write(file, progress))?;
-    Ok(job.report(n_bytes, notes))
+    let mut stored = stream::stored(&job.layout, job.checkpoint.weights())?;
+    let (n_bytes, notes, proof) = write_atomic_checked(
+        out,
+        |file| stream::write(&job.layout, job.checkpoint.weights(), file, progress),
+        |file, (n_bytes, notes)| {
+            let proof = options.verify.then(|| job.prove(file, &mut stored)).transpose()?;
+            Ok((n_bytes, notes, proof))
+        },
+    )?;
+    Ok(job.report(n_bytes, notes, stored, proof))
 }
 
-/// Converts the checkpoint in `dir` into `out`, for callers that want the bytes elsewhere than in a file.
+/// Converts the checkpoint in `dir` into `out`, for callers that want the bytes elsewhere than in a file. Nothing is read
+/// back.
 ///
 /// # Errors
 /// As [`convert`].
 pub fn convert_to(dir: &Path, out: &mut dyn Write, options: &Options, progress: &mut Progress<'_>) -> Result<Report> {
+    let job = Job::new(dir, &Options { verify: false, ..options.clone() })?;
+    let (n_bytes, notes) = stream::write(&job.layout, job.checkpoint.weights(), out, progress)?;
+    let stored = stream::stored(&job.layout, job.checkpoint.weights())?;
+    Ok(job.report(n_bytes, notes, stored, None))
+}
+
+/// What [`convert`] would write: every check is made, the values of the weights included, and no file.
+///
+/// # Errors
+/// As [`convert`], but for writing.
+pub fn plan(dir: &Path, options: &Options) -> Result<Report> {
     let job = Job::new(dir, options)?;
-    let (n_bytes, notes) = job.write(out, progress)?;
-    Ok(job.report(n_bytes, notes))
+    let notes = stream::survey(&job.layout, job.checkpoint.weights())?;
+    let stored = stream::stored(&job.layout, job.checkpoint.weights())?;
+    let n_bytes = job.layout.n_bytes()?;
+    Ok(job.report(n_bytes, notes, stored, None))
 }
 
 fn overwrites(out: &Path) -> Error {
@@ -136,43 +147,27 @@ struct Job {
 
 impl Job {
     fn new(dir: &Path, options: &Options) -> Result<Self> {
-        let checkpoint = Checkpoint::open(dir)?;
+        let checkpoint = Checkpoint::open(dir, options.verify)?;
         let n_params = checkpoint.weights().fold(0u64, |sum, w| sum.saturating_add(w.shape.iter().product()));
         let metadata = Metadata::read(&checkpoint.dir, options.model_name.as_deref(), n_params)?;
         let layout = layout(&checkpoint, &metadata, options.outtype)?;
         Ok(Self { checkpoint, layout, n_params })
     }
 
-    /// Returns the size of the file and remarks on its values.
-    fn write(&self, out: &mut dyn Write, progress: &mut Progress<'_>) -> Result<(u64, Vec<String>)> {
-        let mut notes = Vec::new();
-        let (mut done, total) = (0, self.layout.data_bytes());
-        let mut weights = self.checkpoint.weights();
-        let mut buffer = Vec::new();
-        progress(done, total);
-        let n_bytes = self.layout.write(out, |tensor, out| {
-            // The layout has the weights in this order, and the writer checks that each got its bytes.
-            let Some(weight) = weights.next() else { return Ok(()) };
-            let range = Range::of(weight.data, weight.float, tensor.ty);
-            range.check(tensor.ty).map_err(|e| e.at_tensor(weight.name))?;
-            notes.extend(range.notes(weight.name, tensor.ty));
-            for piece in weight.data.chunks(PIECE * weight.float.n_bytes()) {
-                let bytes =
-                    encode(piece, weight.float, tensor.ty, &mut buffer).map_err(|e| e.at_tensor(weight.name))?;
-                out.write_all(bytes).map_err(|e| Error::new(ErrorKind::Io, format!("cannot write: {e}")))?;
-                done += bytes.len() as u64;
-                progress(done, total);
-            }
-            Ok(())
-        })?;
-        Ok((n_bytes, notes))
+    /// Reads the written file back.
+    fn prove(&self, file: &Path, stored: &mut [Stored]) -> Result<Proof> {
+        let file = proof::check(file, &self.layout, self.checkpoint.weights(), stored)?;
+        let n_probes = match &self.checkpoint.witness {
+            Some(witness) => witness.check(&Tokenizer::from_gguf(&file)?)?,
+            None => 0,
+        };
+        Ok(Proof { n_tensors: stored.len(), n_probes })
     }
 
-    fn report(self, n_bytes: u64, on_values: Vec<String>) -> Report {
-        let n_tensors = self.checkpoint.weights().count();
+    fn report(self, n_bytes: u64, on_values: Vec<String>, tensors: Vec<Stored>, proof: Option<Proof>) -> Report {
         let mut notes = self.checkpoint.notes;
         notes.extend(on_values);
-        Report { n_bytes, n_tensors, n_params: self.n_params, notes }
+        Report { n_bytes, n_tensors: tensors.len(), n_params: self.n_params, tensors, proof, notes }
     }
 }
 
@@ -181,7 +176,7 @@ fn layout(checkpoint: &Checkpoint, metadata: &Metadata, outtype: Outtype) -> Res
     let mut out = Writer::new();
     keys(&mut out, metadata, checkpoint, outtype);
     for weight in checkpoint.weights() {
-        let shape: Vec<u64> = weight.shape.iter().rev().copied().collect();
+        let shape = weight.ne();
         out.add_tensor(weight.name, &shape, outtype.tensor_type(weight.name, &shape))?;
     }
     Ok(out)
@@ -197,16 +192,4 @@ fn keys(out: &mut Writer, metadata: &Metadata, checkpoint: &Checkpoint, outtype:
     if let Some(recipe) = outtype.recipe() {
         out.set(outtype::RECIPE_KEY, recipe);
     }
-}
-
-/// The bytes of `data`, whole blocks of a weight, as `ty`.
-fn encode<'a>(data: &'a [u8], float: Float, ty: TensorType, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    match (float, ty) {
-        (Float::F32, TensorType::F32) | (Float::F16, TensorType::F16) => return Ok(data),
-        (float, TensorType::F32) => element::to_f32(data, float, buffer),
-        (float, TensorType::F16) => element::to_f16(data, float, buffer),
-        (float, TensorType::Q8_0) => element::to_q8_0(data, float, buffer),
-        (_, other) => return Err(Error::new(ErrorKind::Unsupported, format!("cannot write {other}"))),
-    }
-    Ok(buffer)
 }

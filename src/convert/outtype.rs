@@ -1,4 +1,4 @@
-//! Which type each tensor of a file has.
+//! Which type each tensor of a file has, and after whose names it is called.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::TensorType;
@@ -84,6 +84,37 @@ impl std::str::FromStr for Outtype {
         Self::ALL.into_iter().find(|outtype| outtype.as_str() == text).ok_or_else(|| {
             let all = Self::ALL.map(Self::as_str).join(", ");
             Error::new(ErrorKind::Usage, format!("unknown output type {text:?}; one of {all}"))
+        })
+    }
+}
+
+/// The names of keys and tensors in a GGUF file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Layout {
+    /// `general.architecture = laya`: everything the published package computes.
+    #[default]
+    Laya,
+}
+
+impl Layout {
+    /// All layouts, in the order they are listed to people.
+    pub const ALL: [Self; 1] = [Self::Laya];
+
+    /// The name on the command line: the file's `general.architecture`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Laya => "laya",
+        }
+    }
+}
+
+impl std::str::FromStr for Layout {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|layout| layout.as_str() == text).ok_or_else(|| {
+            let all = Self::ALL.map(Self::as_str).join(", ");
+            Error::new(ErrorKind::Usage, format!("unknown layout {text:?}; one of {all}"))
         })
     }
 }

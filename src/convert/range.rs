@@ -42,11 +42,16 @@ impl Range {
             Float::F32 => count(chunk.as_chunks().0, |b| f64::from(f32::from_le_bytes(b)), limit),
             Float::F64 => count(chunk.as_chunks().0, f64::from_le_bytes, limit),
         });
-        counts.reduce(Self::default, |a, b| Self {
-            n: a.n + b.n,
-            not_finite: a.not_finite + b.not_finite,
-            overflow: a.overflow + b.overflow,
-        })
+        counts.reduce(Self::default, Self::and)
+    }
+
+    /// The counts of two stretches of values together.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            n: self.n + other.n,
+            not_finite: self.not_finite + other.not_finite,
+            overflow: self.overflow + other.overflow,
+        }
     }
 
     /// Refuses what the type `to` has no form for: one infinity makes zeros of all its neighbours in a Q8_0 block, and

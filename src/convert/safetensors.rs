@@ -52,6 +52,16 @@ impl Float {
         }
     }
 
+    /// The name in a file.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "F16",
+            Self::BF16 => "BF16",
+            Self::F32 => "F32",
+            Self::F64 => "F64",
+        }
+    }
+
     /// Bytes of one element.
     pub(super) fn n_bytes(self) -> usize {
         match self {
@@ -99,10 +109,14 @@ impl SafeTensors {
         &self.tensors
     }
 
-    /// The bytes of one of this file's tensors.
-    pub(super) fn data(&self, tensor: &Tensor) -> &[u8] {
-        let data = self.map.bytes().get(self.data_start..).unwrap_or_default();
-        data.get(tensor.start..tensor.end).unwrap_or_default()
+    /// The bytes of the whole file.
+    pub(super) fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// Where the data of one of this file's tensors lies in [`SafeTensors::map`]: start and length.
+    pub(super) fn place(&self, tensor: &Tensor) -> (usize, usize) {
+        (self.data_start + tensor.start, tensor.end - tensor.start)
     }
 }
 

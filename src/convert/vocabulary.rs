@@ -11,6 +11,7 @@ use super::added;
 use super::config::Config;
 use super::hyper::MAX_VOCAB;
 use super::special::Special;
+use super::witness::Witness;
 use crate::error::Result;
 use crate::gguf::{self, Strings, Writer};
 use crate::json::{Object, Value};
@@ -68,13 +69,15 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Reads a vocabulary of `n_vocab` ids from a checkpoint's `tokenizer` folder.
-    pub(super) fn read(folder: &Path, n_vocab: u32) -> Result<Self> {
+    /// Reads a vocabulary of `n_vocab` ids from a checkpoint's `tokenizer` folder, and with `prove` what another tokenizer
+    /// makes of it.
+    pub(super) fn read(folder: &Path, n_vocab: u32, prove: bool) -> Result<(Self, Option<Witness>)> {
         let tokenizer = Config::read(&folder.join("tokenizer.json"))?;
         let config = Config::read(&folder.join("tokenizer_config.json"))?;
         let mut vocabulary = Self::build(&tokenizer, &config, Some(n_vocab))?;
         vocabulary.chat_template = super::special::chat_template(folder, &config)?;
-        Ok(vocabulary)
+        let witness = prove.then(|| Witness::new(&tokenizer)).transpose()?;
+        Ok((vocabulary, witness))
     }
 
     /// Reads a bare `tokenizer.json`; special tokens are the ones its family publishes, and there are as many ids as the

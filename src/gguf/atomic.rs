@@ -3,7 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufWriter, ErrorKind as IoKind, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -24,16 +26,36 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// What `write` returns, or [`ErrorKind::Io`], with the file named; also when `path` is there and is not a regular file:
 /// a device, a pipe or a socket cannot be replaced by a file, and nothing is written to it either.
 pub fn write_atomic<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T>) -> Result<T> {
+    write_atomic_checked(path, write, |_, result| Ok(result))
+}
+
+/// [`write_atomic`] that shows the finished file to `check`, under its temporary name, before it gets its own: when `check`
+/// fails, the file is gone and `path` is what it was. The file is synced to disk meanwhile.
+///
+/// # Errors
+/// As [`write_atomic`], and what `check` returns.
+pub fn write_atomic_checked<T, U>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<T>,
+    check: impl FnOnce(&Path, T) -> Result<U>,
+) -> Result<U> {
     let path = &destination(path)?;
     let (temporary, file) = Temporary::create(path)?;
+    let located = |e: Error| if e.file().is_none() { e.in_file(path) } else { e };
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
-    let result = write(&mut out).map_err(|e| if e.file().is_none() { e.in_file(path) } else { e })?;
+    let result = write(&mut out).map_err(located)?;
     let failed = |e: std::io::Error| Error::io("cannot write", path, &e);
     let file = out.into_inner().map_err(|e| failed(e.into_error()))?;
     if let Ok(old) = fs::metadata(path) {
         file.set_permissions(old.permissions()).map_err(failed)?;
     }
-    file.sync_all().map_err(failed)?;
+    let (synced, checked) = thread::scope(|scope| {
+        let sync = scope.spawn(|| file.sync_all());
+        let checked = check(temporary.path(), result);
+        (sync.join(), checked)
+    });
+    synced.unwrap_or_else(|panic| resume_unwind(panic)).map_err(failed)?;
+    let result = checked.map_err(located)?;
     drop(file);
     temporary.rename(path).map_err(|e| Error::io("cannot rename the finished file to", path, &e))?;
     sync_directory(path).map_err(|e| Error::io("cannot sync the directory of", path, &e))?;
@@ -87,6 +109,10 @@ impl Temporary {
                 Err(e) => return Err(Error::io("cannot create", target, &e)),
             }
         }
+    }
+
+    fn path(&self) -> &Path {
+        self.path.as_deref().unwrap_or(Path::new(""))
     }
 
     fn rename(mut self, target: &Path) -> std::io::Result<()> {
@@ -158,6 +184,28 @@ mod tests {
         });
         assert_eq!(error.unwrap_err().file(), Some(path.as_path()));
         assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(dir.path()), ["out"]);
+    }
+
+    #[test]
+    fn a_file_gets_its_name_only_when_it_passes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let written = |pass: bool| {
+            write_atomic_checked(
+                &path,
+                |w| w.write_all(b"abc").map(|()| 3).map_err(|e| Error::new(ErrorKind::Io, e.to_string())),
+                |temporary, n: usize| {
+                    assert_eq!(fs::read(temporary).unwrap(), b"abc");
+                    assert!(!path.exists() && temporary != path);
+                    if pass { Ok(n + 1) } else { Err(Error::new(ErrorKind::Model, "no")) }
+                },
+            )
+        };
+        let error = written(false).unwrap_err();
+        assert_eq!((error.message(), error.file()), ("no", Some(path.as_path())));
+        assert!(names(dir.path()).is_empty());
+        assert_eq!(written(true).unwrap(), 4);
         assert_eq!(names(dir.path()), ["out"]);
     }
 

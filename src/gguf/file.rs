@@ -116,6 +116,13 @@ impl File {
         range.and_then(|range| self.map.bytes().get(range)).unwrap_or_default()
     }
 
+    /// Gives back the memory of the pages of one of this file's tensors, as [`Map::release`] does.
+    pub fn release_tensor(&self, tensor: &TensorInfo) {
+        if let (Some(start), Ok(len)) = (self.tensor_start(tensor), usize::try_from(tensor.n_bytes)) {
+            self.map.release(start, len);
+        }
+    }
+
     /// Where the data of one of this file's tensors starts in [`File::map`].
     pub fn tensor_start(&self, tensor: &TensorInfo) -> Option<usize> {
         self.data_start.checked_add(tensor.offset).and_then(|start| usize::try_from(start).ok())

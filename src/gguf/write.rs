@@ -91,6 +91,24 @@ impl Writer {
         Ok(tensors)
     }
 
+    /// All keys and values in their order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
+        self.keys.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// Size of the whole file.
+    ///
+    /// # Errors
+    /// As [`Writer::tensors`].
+    pub fn n_bytes(&self) -> Result<u64> {
+        let alignment = self.alignment()?;
+        let tensors = self.tensors()?;
+        let header = padded(0, self.header(&tensors).len() as u64, alignment);
+        let data = tensors.last().map_or(Some(0), |last| padded(last.offset, last.n_bytes, alignment));
+        let size = header.zip(data).and_then(|(header, data)| header.checked_add(data));
+        size.ok_or_else(|| Error::new(ErrorKind::Gguf, "the file would be too large"))
+    }
+
     /// Bytes of all tensor data, without padding: the work of [`Writer::write`], for progress.
     pub fn data_bytes(&self) -> u64 {
         self.tensors.iter().fold(0, |sum, tensor| sum.saturating_add(tensor.n_bytes))

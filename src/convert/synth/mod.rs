@@ -101,7 +101,7 @@ pub fn write_checkpoint(dir: &Path, options: &Options, progress: &mut Progress<'
 
     let path = dir.join("model.safetensors");
     let n_bytes = write_atomic(&path, |out| weights(out, &recipes, options, progress))?;
-    Ok(Report { n_bytes, n_tensors: recipes.len(), n_params, notes: Vec::new() })
+    Ok(Report { n_bytes, n_tensors: recipes.len(), n_params, tensors: Vec::new(), proof: None, notes: Vec::new() })
 }
 
 /// Writes a GGUF file: the one that converting the directory of [`write_checkpoint`] gives.

@@ -1,0 +1,60 @@
+//! A tensor on its way into a GGUF file.
+
+use super::safetensors::Float;
+use crate::gguf::{File, Map, TensorInfo, TensorType};
+
+/// A tensor to be written.
+#[derive(Clone, Copy)]
+pub(super) struct Weight<'a> {
+    /// Name in the GGUF file.
+    pub(super) name: &'a str,
+    /// PyTorch's order: the contiguous dimension last.
+    pub(super) shape: &'a [u64],
+    pub(super) float: Float,
+    pub(super) data: &'a [u8],
+    /// The file that `data` lies in, and where in it.
+    map: &'a Map,
+    start: usize,
+}
+
+impl<'a> Weight<'a> {
+    /// `len` bytes of `map` from `start`, which the caller has found to be inside.
+    pub(super) fn new(
+        name: &'a str,
+        shape: &'a [u64],
+        float: Float,
+        map: &'a Map,
+        (start, len): (usize, usize),
+    ) -> Self {
+        let data = map.bytes().get(start..).and_then(|rest| rest.get(..len)).unwrap_or_default();
+        Self { name, shape, float, data, map, start }
+    }
+
+    /// A float tensor of a GGUF file; `shape` is its shape in PyTorch's order.
+    pub(super) fn of_gguf(file: &'a File, tensor: &'a TensorInfo, shape: &'a [u64]) -> Option<Self> {
+        let float = match tensor.ty {
+            TensorType::F32 => Float::F32,
+            TensorType::F16 => Float::F16,
+            TensorType::BF16 => Float::BF16,
+            _ => return None,
+        };
+        let place = (file.tensor_start(tensor)?, usize::try_from(tensor.n_bytes).ok()?);
+        Some(Self::new(&tensor.name, shape, float, file.map(), place))
+    }
+
+    /// ggml's order: `ne0`, the contiguous dimension, first.
+    pub(super) fn ne(&self) -> Vec<u64> {
+        self.shape.iter().rev().copied().collect()
+    }
+
+    /// The data in pieces of `n` elements, with the place of each in [`Weight::release`]'s terms.
+    pub(super) fn pieces(&self, n: usize) -> impl Iterator<Item = (usize, &'a [u8])> + use<'a> {
+        let n_bytes = n * self.float.n_bytes();
+        self.data.chunks(n_bytes).enumerate().map(move |(i, piece)| (i * n_bytes, piece))
+    }
+
+    /// Gives back the memory of `len` bytes of the data from `at`: a checkpoint of any size passes through few pages.
+    pub(super) fn release(&self, at: usize, len: usize) {
+        self.map.release(self.start + at, len);
+    }
+}
