@@ -4,12 +4,12 @@ use super::engine::SpeedArguments;
 use super::exit::{self, EXIT_HELP, Exit, Stop};
 use super::model::ModelArguments;
 use super::stdout::Stdout;
+use super::table::table;
 use crate::bench::roofline::{BUFFERS, median};
 use crate::bench::{Machine, Measured, measure};
 use crate::engine::{Engine, Options};
 use crate::json::{Object, Value};
 use crate::model::Phase;
-use comfy_table::{CellAlignment, Table, presets};
 use std::process::ExitCode;
 
 const TOOL: &str = "decision-bench";
@@ -110,20 +110,11 @@ fn roofline(arguments: RooflineArguments) -> Result<Exit, Stop> {
     Ok(Exit::Done)
 }
 
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 fn machine_table(machines: &[Machine]) -> String {
     let mut header = vec!["threads", "f32 GFLOP/s", "int8 GOP/s"];
     let reads: Vec<_> = BUFFERS.iter().map(|(name, _)| format!("read {name} GB/s")).collect();
     header.extend(reads.iter().map(String::as_str));
-    let mut table = table(&header);
+    let mut table = table(&header, 1);
     for machine in machines {
         let mut row = vec![
             machine.n_threads.to_string(),
@@ -153,7 +144,7 @@ fn name(phase: Phase) -> &'static str {
 }
 
 fn pass_table(pass: &Measured) -> String {
-    let mut table = table(&["phase", "ms", "of the pass", "GFLOP", "floor ms", "of the f32 peak"]);
+    let mut table = table(&["phase", "ms", "of the pass", "GFLOP", "floor ms", "of the f32 peak"], 1);
     let total = median(&pass.total);
     let mut add = |name: &str, flops: f64, seconds: f64| {
         let computed = flops > 0.0;

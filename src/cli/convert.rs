@@ -1,17 +1,19 @@
-//! `laya-convert`: makes model files.
+//! `laya-convert`: makes model files, and compares them.
 
-use super::exit::{self, EXIT_HELP, Exit, Stop};
+use super::exit::{self, COMPARE_EXIT_HELP, Exit, Stop};
 use super::progress::Progress;
-use super::stderr;
+use super::quantize::{self, QuantizeArguments};
+use super::stdout::Stdout;
+use super::stored::{self, Detail};
 use super::synth::{self, SynthArguments};
-use crate::convert::{self, Options, Outtype, Report};
+use crate::convert::{self, Layout, Options, Outtype};
 use crate::error::{Error, ErrorKind};
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-const TOOL: &str = "laya-convert";
+pub(super) const TOOL: &str = "laya-convert";
 
 const ABOUT: &str = "Makes a model file (GGUF) from a checkpoint directory";
 
@@ -19,88 +21,161 @@ const LONG_ABOUT: &str = "\
 Makes a model file (GGUF) from a checkpoint directory.
 
 The directory is a decision model as it is published: rl_agent_config.json, encoder/config.json,
-tokenizer/ and the weights in *.safetensors. The file appears whole or not at all; when interrupted,
-a temporary MODEL.gguf.*.tmp may stay beside it, to be deleted.";
+tokenizer/ and the weights in *.safetensors. Before the file gets its name it is read back: every
+key, every value, and the tokenizer against the tokenizers library on texts of every kind. It
+appears whole or not at all; when interrupted, a temporary MODEL.gguf.*.tmp may stay beside it, to
+be deleted.";
 
 const EXAMPLES: &str = "\
 Examples:
-  laya-convert checkpoint/ -o model.gguf                     half precision, half the size
-  laya-convert checkpoint/ -o model.gguf --outtype f32       every bit of a float32 checkpoint
-  laya-convert checkpoint/ -o model.gguf --outtype q8_0      8-bit blocks, about half of f16
-  laya-convert synth --arch tiny-mmbert -o tiny.gguf         random weights, to try things with
+  laya-convert checkpoint/ -o model.gguf                      half precision, half the size
+  laya-convert checkpoint/ -o model.gguf --outtype f32        every bit of a float32 checkpoint
+  laya-convert checkpoint/ -o model.gguf --recipe q8_0-mixed  8-bit layers, the rest protected
+  laya-convert checkpoint/ --dry-run                          what would be written
+  laya-convert quantize f16.gguf -o model.gguf                the same from a model file
+  laya-convert --compare a.gguf b.gguf                        where two model files differ first
+  laya-convert synth --arch tiny-mmbert -o tiny.gguf          random weights, to try things with
 ";
 
 #[derive(Debug, clap::Parser)]
 #[command(name = TOOL, version, about = ABOUT, long_about = LONG_ABOUT, max_term_width = 100)]
-#[command(after_help = format!("{EXAMPLES}\n{EXIT_HELP}"), arg_required_else_help = true)]
+#[command(after_help = format!("{EXAMPLES}\n{COMPARE_EXIT_HELP}"), arg_required_else_help = true)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    convert: Option<ConvertArguments>,
+    convert: ConvertArguments,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Quantize(QuantizeArguments),
     Synth(SynthArguments),
 }
 
 #[derive(Debug, clap::Args)]
 struct ConvertArguments {
     /// Checkpoint directory
-    #[arg(value_name = "CHECKPOINT")]
-    checkpoint: PathBuf,
+    #[arg(value_name = "CHECKPOINT", required_unless_present = "compare")]
+    checkpoint: Option<PathBuf>,
     /// Model file to write; one that is there is replaced
-    #[arg(short, long, value_name = "MODEL.gguf")]
-    out: PathBuf,
+    #[arg(short, long, value_name = "MODEL.gguf", required_unless_present_any = ["compare", "dry_run"])]
+    out: Option<PathBuf>,
     /// How matrices are stored; vectors and norms always are f32, and with q8_0 matrices whose rows
     /// are not whole blocks of 32 are f16
-    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = outtype())]
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = outtype(&Outtype::PLAIN))]
     outtype: Outtype,
+    /// Instead of --outtype: q8_0-mixed stores the layers as q8_0 and keeps embeddings, scorer and
+    /// act head f16
+    #[arg(long, value_name = "NAME", value_parser = outtype(&Outtype::RECIPES), conflicts_with = "outtype")]
+    recipe: Option<Outtype>,
     /// Name of the model in the file [default: from the model card or the directory]
     #[arg(long, value_name = "NAME")]
     model_name: Option<String>,
+    /// Names of keys and tensors
+    #[arg(long, value_name = "NAME", default_value = Layout::default().as_str(), value_parser = layout())]
+    layout: Layout,
+    /// Compare the written file with this one; the exit code is 2 when they differ
+    #[arg(long, value_name = "REF.gguf", conflicts_with = "dry_run")]
+    verify_against: Option<PathBuf>,
+    #[command(flatten)]
+    how: HowArguments,
+    /// Compare two model files instead: keys, tensors, data, bytes; the exit code is 2 when they
+    /// differ
+    #[arg(long, value_names = ["A.gguf", "B.gguf"], num_args = 2, exclusive = true)]
+    compare: Vec<PathBuf>,
 }
 
-/// Reads the name of an output type.
-pub(super) fn outtype() -> impl clap::builder::TypedValueParser<Value = Outtype> {
-    PossibleValuesParser::new(Outtype::ALL.map(Outtype::as_str)).try_map(|name| name.parse::<Outtype>())
+/// What is done and said beside writing.
+#[derive(Debug, clap::Args)]
+pub(super) struct HowArguments {
+    /// Check everything and print what would be written, tensor by tensor; write nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Do not read the file back
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(super) no_verify: bool,
+    /// Print what was written as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print a line for every tensor [default with a recipe]
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+}
+
+/// Reads the name of one of `types`.
+pub(super) fn outtype(types: &[Outtype]) -> impl TypedValueParser<Value = Outtype> + use<> {
+    let names: Vec<&str> = types.iter().map(|outtype| outtype.as_str()).collect();
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Outtype>())
+}
+
+/// Reads the name of a layout.
+fn layout() -> impl TypedValueParser<Value = Layout> {
+    PossibleValuesParser::new(Layout::ALL.map(Layout::as_str)).try_map(|name| name.parse::<Layout>())
 }
 
 /// Runs the tool on the arguments of this process.
 pub fn main() -> ExitCode {
-    exit::main(TOOL, |arguments: Arguments| match (arguments.command, arguments.convert) {
-        (Some(Command::Synth(arguments)), _) => synth::synth(arguments),
-        (None, Some(arguments)) => convert(arguments),
-        // clap requires one of the two.
-        (None, None) => Err(Error::new(ErrorKind::Usage, "nothing to convert: name a checkpoint directory").into()),
+    exit::main(TOOL, |arguments: Arguments| match arguments.command {
+        Some(Command::Quantize(arguments)) => quantize::quantize(arguments),
+        Some(Command::Synth(arguments)) => synth::synth(arguments),
+        None => match arguments.convert.compare.as_slice() {
+            [a, b] => compare(a, b),
+            _ => convert(arguments.convert),
+        },
     })
 }
 
 fn convert(arguments: ConvertArguments) -> Result<Exit, Stop> {
-    let ConvertArguments { checkpoint, out, outtype, model_name } = arguments;
+    let ConvertArguments { checkpoint, out, outtype, recipe, model_name, layout, verify_against, how, .. } = arguments;
+    let checkpoint = checkpoint.unwrap_or_default();
     if !checkpoint.is_dir() {
-        let what = if checkpoint.exists() { "is not a directory" } else { "no such directory" };
-        let message = format!("{what}; a checkpoint is a directory with rl_agent_config.json in it");
-        return Err(Error::new(ErrorKind::Checkpoint, message).in_file(checkpoint).into());
+        let what = match checkpoint.extension() {
+            Some(extension) if extension == "gguf" && checkpoint.is_file() => {
+                "is a model file already; laya-convert quantize makes a smaller one of it"
+            }
+            _ if checkpoint.exists() => {
+                "is not a directory; a checkpoint is a directory with rl_agent_config.json in it"
+            }
+            _ => "no such directory; a checkpoint is a directory with rl_agent_config.json in it",
+        };
+        return Err(Error::new(ErrorKind::Checkpoint, what).in_file(checkpoint).into());
     }
+    let options = Options { outtype: recipe.unwrap_or(outtype), model_name, layout, verify: !how.no_verify };
+    // clap asks for an output unless it is a dry run.
+    let Some(out) = out.filter(|_| !how.dry_run) else {
+        stored::planned(TOOL, &convert::plan(&checkpoint, &options)?, how.json)?;
+        return Ok(Exit::Done);
+    };
     let start = Instant::now();
     let progress = Progress::over_bytes();
-    let options = Options { outtype, model_name, ..Options::default() };
     let report =
         convert::convert_with_progress(&checkpoint, &out, &options, &mut |done, total| progress.written(done, total))?;
     drop(progress);
-    wrote(&out, &report, start);
-    Ok(Exit::Done)
+    let detail = Detail { json: how.json, tensors: how.verbose || recipe.is_some() };
+    stored::written(TOOL, &out, &report, start, detail)?;
+    match verify_against {
+        None => Ok(Exit::Done),
+        Some(reference) => match convert::compare(&out, &reference)? {
+            None => verdict(&format!("IDENTICAL to {}", reference.display()), Exit::Done),
+            Some(why) => {
+                verdict(&format!("DIFFERENT from {}: {why} (A is the new file)", reference.display()), Exit::Differs)
+            }
+        },
+    }
 }
 
-/// Says on stderr what was written.
-pub(super) fn wrote(out: &Path, report: &Report, start: Instant) {
-    for note in &report.notes {
-        stderr::note(TOOL, note);
+fn compare(a: &Path, b: &Path) -> Result<Exit, Stop> {
+    match convert::compare(a, b)? {
+        None => verdict("IDENTICAL", Exit::Done),
+        Some(why) => verdict(&format!("DIFFERENT: {why}"), Exit::Differs),
     }
-    stderr::line(&format!("wrote {} in {:.1} s", out.display(), start.elapsed().as_secs_f64()));
+}
+
+fn verdict(text: &str, exit: Exit) -> Result<Exit, Stop> {
+    Stdout::open().line(text.to_owned())?;
+    Ok(exit)
 }
 
 #[cfg(test)]
@@ -113,7 +188,9 @@ mod tests {
         let mut command = Arguments::command();
         command.clone().debug_assert();
         let mut help = command.render_long_help().to_string();
-        help += &command.find_subcommand_mut("synth").unwrap().render_long_help().to_string();
+        for name in ["quantize", "synth"] {
+            help += &command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+        }
         for line in help.lines() {
             assert!(line.chars().count() <= 100, "{line}");
         }

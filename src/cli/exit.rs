@@ -18,6 +18,15 @@ Exit codes:
   64   the command line makes no sense
   130  interrupted (Ctrl-C), as a shell reports it";
 
+/// [`EXIT_HELP`] of a tool that compares.
+pub(super) const COMPARE_EXIT_HELP: &str = "\
+Exit codes:
+  0    done; compared files are the same
+  1    the work failed; stderr says why
+  2    the compared files differ
+  64   the command line makes no sense
+  130  interrupted (Ctrl-C), as a shell reports it";
+
 /// How a tool ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
@@ -25,6 +34,8 @@ pub(super) enum Exit {
     Done,
     /// The work, or a part of it, failed.
     Failed,
+    /// A comparison found a difference.
+    Differs,
     /// The command line makes no sense.
     Usage,
     /// Another program's own code, passed on.
@@ -36,6 +47,7 @@ impl Exit {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
+            Self::Differs => 2,
             Self::Usage => 64,
             Self::PassedOn(code) => code,
         }
@@ -119,10 +131,13 @@ mod tests {
 
     #[test]
     fn every_outcome_has_its_documented_code() {
-        let codes = [Exit::Done, Exit::Failed, Exit::Usage, Exit::PassedOn(7)].map(Exit::code);
-        assert_eq!(codes, [0, 1, 64, 7]);
+        let codes = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Differs, Exit::PassedOn(7)].map(Exit::code);
+        assert_eq!(codes, [0, 1, 64, 2, 7]);
         for code in &codes[..3] {
             assert!(EXIT_HELP.contains(&format!("\n  {code} ")), "{code} is not documented");
+        }
+        for code in &codes[..4] {
+            assert!(COMPARE_EXIT_HELP.contains(&format!("\n  {code} ")), "{code} is not documented");
         }
         assert_eq!(Exit::of(ErrorKind::Gguf), Exit::Failed);
         assert_eq!(Exit::of(ErrorKind::Usage), Exit::Usage);

@@ -18,6 +18,11 @@ pub(super) fn line(text: &str) {
     let _ = std::io::stderr().lock().write_all(escaped(text).as_bytes());
 }
 
+/// Prints `text`, made by the tool itself, as the lines it has.
+pub(super) fn lines(text: &str) {
+    text.lines().for_each(line);
+}
+
 /// `text` and a line break. `text` may quote a file: it must neither break the line nor drive the terminal.
 fn escaped(text: &str) -> String {
     let mut line = String::with_capacity(text.len() + 1);

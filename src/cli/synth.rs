@@ -1,7 +1,9 @@
 //! `laya-convert synth`: makes synthetic checkpoints and model files.
 
+use super::convert::TOOL;
 use super::exit::{Exit, Stop};
 use super::progress::Progress;
+use super::stored::{self, Detail};
 use crate::convert::Outtype;
 use crate::convert::synth::{self, Arch, Dtype, Options};
 use crate::error::{Error, ErrorKind};
@@ -46,7 +48,7 @@ pub(super) struct SynthArguments {
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = dtype())]
     dtype: Dtype,
     /// How a model file stores its matrices
-    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = super::convert::outtype())]
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = super::convert::outtype(&Outtype::ALL))]
     outtype: Outtype,
 }
 
@@ -74,6 +76,6 @@ pub(super) fn synth(arguments: SynthArguments) -> Result<Exit, Stop> {
         synth::write_checkpoint(&out, &options, &mut written)
     }?;
     drop(progress);
-    super::convert::wrote(&out, &report, start);
+    stored::written(TOOL, &out, &report, start, Detail { json: false, tensors: false })?;
     Ok(Exit::Done)
 }

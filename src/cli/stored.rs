@@ -1,0 +1,144 @@
+//! What is said about a file that was written, or would be: a table of its tensors, or JSON.
+
+use super::stderr;
+use super::stdout::Stdout;
+use super::table::table;
+use crate::convert::{Report, Stored};
+use crate::json::{Object, Value};
+use std::path::Path;
+use std::time::Instant;
+
+/// What a tool was asked to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Detail {
+    /// JSON on standard output instead of text for people.
+    pub(super) json: bool,
+    /// A line for every tensor.
+    pub(super) tensors: bool,
+}
+
+/// Says what was written to `out`, by `tool`, since `start`.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub(super) fn written(
+    tool: &str,
+    out: &Path,
+    report: &Report,
+    start: Instant,
+    detail: Detail,
+) -> Result<(), super::exit::Stop> {
+    let seconds = start.elapsed().as_secs_f64();
+    for note in &report.notes {
+        stderr::note(tool, note);
+    }
+    if detail.json {
+        let mut object = Object::new();
+        object.insert("out", &*out.to_string_lossy());
+        object.insert("seconds", seconds);
+        add(&mut object, report);
+        return Stdout::open().line(Value::Object(object).dumps_indent(2));
+    }
+    if detail.tensors {
+        // Not one line: the table is made of names and numbers of the report, its own escapes included.
+        stderr::lines(&tensors(&report.tensors));
+    }
+    let proven = match report.proof {
+        None => String::new(),
+        Some(proof) if proof.n_probes == 0 => format!(", {} tensors proven", proof.n_tensors),
+        Some(proof) => format!(", {} tensors and {} texts proven", proof.n_tensors, proof.n_probes),
+    };
+    stderr::line(&format!("wrote {} in {seconds:.1} s ({}{proven})", out.display(), size(report.n_bytes)));
+    Ok(())
+}
+
+/// Says what would be written.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub(super) fn planned(tool: &str, report: &Report, json: bool) -> Result<(), super::exit::Stop> {
+    for note in &report.notes {
+        stderr::note(tool, note);
+    }
+    let mut stdout = Stdout::open();
+    if json {
+        let mut object = Object::new();
+        add(&mut object, report);
+        return stdout.line(Value::Object(object).dumps_indent(2));
+    }
+    stdout.line(tensors(&report.tensors))?;
+    let (n_tensors, n_params) = (report.n_tensors, report.n_params);
+    stdout.line(format!("\n{n_tensors} tensors, {n_params} parameters, {} in all", size(report.n_bytes)))
+}
+
+fn add(object: &mut Object, report: &Report) {
+    object.insert("bytes", report.n_bytes as i64);
+    object.insert("parameters", report.n_params as i64);
+    if let Some(proof) = report.proof {
+        let mut proven = Object::new();
+        proven.insert("tensors", proof.n_tensors as i64);
+        proven.insert("texts", proof.n_probes as i64);
+        object.insert("proven", Value::Object(proven));
+    } else {
+        object.insert("proven", Value::Null);
+    }
+    object.insert("notes", report.notes.iter().map(|note| Value::from(note.as_str())).collect::<Vec<_>>());
+    object.insert("tensors", report.tensors.iter().map(tensor).collect::<Vec<_>>());
+}
+
+fn tensor(stored: &Stored) -> Value {
+    let mut object = Object::new();
+    object.insert("name", stored.name.as_str());
+    object.insert("shape", stored.shape.iter().map(|&n| Value::from(n as i64)).collect::<Vec<_>>());
+    object.insert("from", stored.from);
+    object.insert("to", stored.to.name());
+    object.insert("bytes", stored.n_bytes as i64);
+    object.insert("max_abs_error", stored.error.map(|error| error.max_abs));
+    object.insert("relative_error", stored.error.map(|error| error.relative));
+    Value::Object(object)
+}
+
+fn tensors(stored: &[Stored]) -> String {
+    let mut table = table(&["tensor", "type", "shape", "size", "max error", "relative error"], 2);
+    for tensor in stored {
+        let shape: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
+        let to = tensor.to.name();
+        let ty = if tensor.from == to { to.to_owned() } else { format!("{} -> {to}", tensor.from) };
+        let error = |of: fn(crate::convert::Loss) -> f64| match tensor.error.map(of) {
+            None => "-".into(),
+            Some(0.0) => "0".into(),
+            Some(error) => format!("{error:.1e}"),
+        };
+        table.add_row([
+            // A name of a file may hold anything.
+            tensor.name.escape_debug().to_string(),
+            ty,
+            shape.join(" x "),
+            size(tensor.n_bytes),
+            error(|loss| loss.max_abs),
+            error(|loss| loss.relative),
+        ]);
+    }
+    table.trim_fmt()
+}
+
+/// A number of bytes for people.
+pub(super) fn size(n_bytes: u64) -> String {
+    match n_bytes {
+        0..10_240 => format!("{n_bytes} B"),
+        10_240..10_485_760 => format!("{:.1} KiB", n_bytes as f64 / 1024.0),
+        10_485_760..10_737_418_240 => format!("{:.1} MiB", n_bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", n_bytes as f64 / 1_073_741_824.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        let sizes = [0, 10_239, 10_240, 10_485_759, 644_000_000, 20_000_000_000].map(size);
+        assert_eq!(sizes, ["0 B", "10239 B", "10.0 KiB", "10240.0 KiB", "614.2 MiB", "18.6 GiB"]);
+    }
+}
