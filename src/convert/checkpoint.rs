@@ -9,7 +9,6 @@ use super::safetensors::{Float, SafeTensors, Tensor};
 use super::source::{self, Expected};
 use super::vocabulary::Vocabulary;
 use super::weight::Weight;
-use super::witness::Witness;
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::Value;
 
@@ -18,8 +17,9 @@ pub(super) struct Checkpoint {
     pub(super) dir: PathBuf,
     pub(super) hyper: Hyper,
     pub(super) vocabulary: Vocabulary,
-    /// What another tokenizer makes of the vocabulary's probes, when that was asked for.
-    pub(super) witness: Option<Witness>,
+    /// The `tokenizer.json` the vocabulary was read from, until somebody takes it: of a large vocabulary it is the largest
+    /// thing in memory.
+    pub(super) tokenizer: Option<Config>,
     /// Remarks that do not stop a conversion.
     pub(super) notes: Vec<String>,
     shards: Vec<SafeTensors>,
@@ -41,8 +41,8 @@ const SIDE_FILES: [&str; 9] = [
 ];
 
 impl Checkpoint {
-    /// Opens and checks the checkpoint in `dir`; with `prove` another tokenizer reads its vocabulary too.
-    pub(super) fn open(dir: &Path, prove: bool) -> Result<Self> {
+    /// Opens and checks the checkpoint in `dir`.
+    pub(super) fn open(dir: &Path) -> Result<Self> {
         if !dir.is_dir() {
             return Err(refused("is not a directory; name the directory of a checkpoint", dir));
         }
@@ -58,9 +58,9 @@ impl Checkpoint {
                 "the head or act head is not as wide as the published package builds it (4 x hidden_size, 256)".into(),
             );
         }
-        let (vocabulary, witness) = Vocabulary::read(&dir.join("tokenizer"), hyper.n_vocab, prove)?;
+        let (vocabulary, tokenizer) = Vocabulary::read(&dir.join("tokenizer"), hyper.n_vocab)?;
         let names = expected.into_iter().map(|tensor| (tensor.source, tensor.name)).collect();
-        Ok(Self { dir: dir.to_owned(), hyper, vocabulary, witness, notes, shards, names })
+        Ok(Self { dir: dir.to_owned(), hyper, vocabulary, tokenizer: Some(tokenizer), notes, shards, names })
     }
 
     /// Whether `path` is a file this checkpoint was read from, under whatever spelling.

@@ -13,7 +13,9 @@
 //! compute as the published package does is refused with the file and the key at fault.
 
 use std::io::Write;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{Writer, write_atomic_checked};
@@ -40,6 +42,8 @@ mod source;
 mod special;
 mod stream;
 pub mod synth;
+#[cfg(test)]
+mod tests;
 pub mod vocabulary;
 mod weight;
 mod witness;
@@ -52,6 +56,7 @@ pub use vocabulary::{Vocabulary, vocabulary_gguf};
 
 use checkpoint::Checkpoint;
 use metadata::Metadata;
+use witness::Witness;
 
 /// What a conversion is asked for.
 #[derive(Debug, Clone)]
@@ -93,19 +98,25 @@ pub fn convert(dir: &Path, out: &Path, options: &Options) -> Result<Report> {
 /// # Errors
 /// As [`convert`].
 pub fn convert_with_progress(dir: &Path, out: &Path, options: &Options, progress: &mut Progress<'_>) -> Result<Report> {
-    let job = Job::new(dir, options)?;
+    let mut job = Job::new(dir, options)?;
     if job.checkpoint.reads(out) {
         return Err(overwrites(out));
     }
+    let tokenizer = job.checkpoint.tokenizer.take().filter(|_| options.verify);
     let mut stored = stream::stored(&job.layout, job.checkpoint.weights())?;
-    let (n_bytes, notes, proof) = write_atomic_checked(
-        out,
-        |file| stream::write(&job.layout, job.checkpoint.weights(), file, progress),
-        |file, (n_bytes, notes)| {
-            let proof = options.verify.then(|| job.prove(file, &mut stored)).transpose()?;
-            Ok((n_bytes, notes, proof))
-        },
-    )?;
+    let job = &job;
+    let (n_bytes, notes, proof) = thread::scope(|scope| {
+        let witness = tokenizer.map(|tokenizer| scope.spawn(move || Witness::new(&tokenizer)));
+        write_atomic_checked(
+            out,
+            |file| stream::write(&job.layout, job.checkpoint.weights(), file, progress),
+            |file, (n_bytes, notes)| {
+                let Some(witness) = witness else { return Ok((n_bytes, notes, None)) };
+                let witness = witness.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+                Ok((n_bytes, notes, Some(job.prove(file, &witness, &mut stored)?)))
+            },
+        )
+    })?;
     Ok(job.report(n_bytes, notes, stored, proof))
 }
 
@@ -115,7 +126,7 @@ pub fn convert_with_progress(dir: &Path, out: &Path, options: &Options, progress
 /// # Errors
 /// As [`convert`].
 pub fn convert_to(dir: &Path, out: &mut dyn Write, options: &Options, progress: &mut Progress<'_>) -> Result<Report> {
-    let job = Job::new(dir, &Options { verify: false, ..options.clone() })?;
+    let job = Job::new(dir, options)?;
     let (n_bytes, notes) = stream::write(&job.layout, job.checkpoint.weights(), out, progress)?;
     let stored = stream::stored(&job.layout, job.checkpoint.weights())?;
     Ok(job.report(n_bytes, notes, stored, None))
@@ -129,8 +140,7 @@ pub fn plan(dir: &Path, options: &Options) -> Result<Report> {
     let job = Job::new(dir, options)?;
     let notes = stream::survey(&job.layout, job.checkpoint.weights())?;
     let stored = stream::stored(&job.layout, job.checkpoint.weights())?;
-    let n_bytes = job.layout.n_bytes()?;
-    Ok(job.report(n_bytes, notes, stored, None))
+    Ok(job.report(job.layout.n_bytes()?, notes, stored, None))
 }
 
 fn overwrites(out: &Path) -> Error {
@@ -147,7 +157,7 @@ struct Job {
 
 impl Job {
     fn new(dir: &Path, options: &Options) -> Result<Self> {
-        let checkpoint = Checkpoint::open(dir, options.verify)?;
+        let checkpoint = Checkpoint::open(dir)?;
         let n_params = checkpoint.weights().fold(0u64, |sum, w| sum.saturating_add(w.shape.iter().product()));
         let metadata = Metadata::read(&checkpoint.dir, options.model_name.as_deref(), n_params)?;
         let layout = layout(&checkpoint, &metadata, options.outtype)?;
@@ -155,17 +165,14 @@ impl Job {
     }
 
     /// Reads the written file back.
-    fn prove(&self, file: &Path, stored: &mut [Stored]) -> Result<Proof> {
+    fn prove(&self, file: &Path, witness: &Witness, stored: &mut [Stored]) -> Result<Proof> {
         let file = proof::check(file, &self.layout, self.checkpoint.weights(), stored)?;
-        let n_probes = match &self.checkpoint.witness {
-            Some(witness) => witness.check(&Tokenizer::from_gguf(&file)?)?,
-            None => 0,
-        };
+        let n_probes = witness.check(&Tokenizer::from_gguf(&file)?)?;
         Ok(Proof { n_tensors: stored.len(), n_probes })
     }
 
-    fn report(self, n_bytes: u64, on_values: Vec<String>, tensors: Vec<Stored>, proof: Option<Proof>) -> Report {
-        let mut notes = self.checkpoint.notes;
+    fn report(&self, n_bytes: u64, on_values: Vec<String>, tensors: Vec<Stored>, proof: Option<Proof>) -> Report {
+        let mut notes = self.checkpoint.notes.clone();
         notes.extend(on_values);
         Report { n_bytes, n_tensors: tensors.len(), n_params: self.n_params, tensors, proof, notes }
     }

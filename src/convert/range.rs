@@ -1,6 +1,5 @@
 //! Values that have no finite counterpart in the GGUF file: found and counted, so that they can be said.
 
-use half::f16;
 use rayon::prelude::*;
 
 use super::quant;
@@ -34,13 +33,10 @@ impl Range {
             _ => f32::INFINITY,
         };
         let counts = source.par_chunks(CHUNK * from.n_bytes()).map(|chunk| match from {
-            Float::F16 => count(chunk.as_chunks().0, |b| f64::from(f16::from_le_bytes(b).to_f32()), limit),
-            Float::BF16 => {
-                let wide = |b| f64::from(f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16));
-                count(chunk.as_chunks().0, wide, limit)
-            }
-            Float::F32 => count(chunk.as_chunks().0, |b| f64::from(f32::from_le_bytes(b)), limit),
-            Float::F64 => count(chunk.as_chunks().0, f64::from_le_bytes, limit),
+            Float::F16 => halves(chunk.as_chunks().0),
+            Float::BF16 => floats(chunk.as_chunks().0, |b| u32::from(u16::from_le_bytes(b)) << 16, limit),
+            Float::F32 => floats(chunk.as_chunks().0, u32::from_le_bytes, limit),
+            Float::F64 => doubles(chunk.as_chunks().0, limit),
         });
         counts.reduce(Self::default, Self::and)
     }
@@ -87,15 +83,34 @@ impl Range {
     }
 }
 
-/// Counts over the elements of one chunk. The way to every type goes through F32, as the conversion itself does.
-fn count<const N: usize>(elements: &[[u8; N]], value: impl Fn([u8; N]) -> f64, limit: f32) -> Range {
+/// Counts over F16 elements, none of which is too large for any type: the largest is 65504.
+fn halves(elements: &[[u8; 2]]) -> Range {
+    const INFINITE: u16 = 0x7c00;
+    let not_finite = |&&bytes: &&[u8; 2]| u16::from_le_bytes(bytes) & INFINITE == INFINITE;
+    Range { n: elements.len(), not_finite: elements.iter().filter(not_finite).count(), overflow: 0 }
+}
+
+/// Counts over elements that are 32-bit floats or widen to them, given as their bits: magnitudes are ordered as integers.
+fn floats<const N: usize>(elements: &[[u8; N]], bits: impl Fn([u8; N]) -> u32, limit: f32) -> Range {
+    const INFINITE: u32 = f32::INFINITY.to_bits();
+    let limit = limit.to_bits();
+    let (mut not_finite, mut at_least) = (0u32, 0u32);
+    for &element in elements {
+        let magnitude = bits(element) & !(1 << 31);
+        not_finite += u32::from(magnitude >= INFINITE);
+        at_least += u32::from(magnitude >= limit);
+    }
+    Range { n: elements.len(), not_finite: not_finite as usize, overflow: (at_least - not_finite) as usize }
+}
+
+/// Counts over F64 elements. Their way to every type goes through F32, as the conversion itself does.
+fn doubles(elements: &[[u8; 8]], limit: f32) -> Range {
     let mut range = Range { n: elements.len(), ..Range::default() };
     for &element in elements {
-        let value = value(element);
-        let narrow = value as f32;
+        let value = f64::from_le_bytes(element);
         if !value.is_finite() {
             range.not_finite += 1;
-        } else if narrow.abs() >= limit {
+        } else if (value as f32).abs() >= limit {
             range.overflow += 1;
         }
     }
@@ -105,6 +120,7 @@ fn count<const N: usize>(elements: &[[u8; N]], value: impl Fn([u8; N]) -> f64, l
 #[cfg(test)]
 mod tests {
     use super::*;
+    use half::f16;
 
     fn of(values: &[f64], from: Float, to: TensorType) -> (usize, usize) {
         let bytes: Vec<u8> = values

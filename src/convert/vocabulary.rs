@@ -11,7 +11,6 @@ use super::added;
 use super::config::Config;
 use super::hyper::MAX_VOCAB;
 use super::special::Special;
-use super::witness::Witness;
 use crate::error::Result;
 use crate::gguf::{self, Strings, Writer};
 use crate::json::{Object, Value};
@@ -69,15 +68,13 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Reads a vocabulary of `n_vocab` ids from a checkpoint's `tokenizer` folder, and with `prove` what another tokenizer
-    /// makes of it.
-    pub(super) fn read(folder: &Path, n_vocab: u32, prove: bool) -> Result<(Self, Option<Witness>)> {
+    /// Reads a vocabulary of `n_vocab` ids from a checkpoint's `tokenizer` folder; gives its `tokenizer.json` too.
+    pub(super) fn read(folder: &Path, n_vocab: u32) -> Result<(Self, Config)> {
         let tokenizer = Config::read(&folder.join("tokenizer.json"))?;
         let config = Config::read(&folder.join("tokenizer_config.json"))?;
         let mut vocabulary = Self::build(&tokenizer, &config, Some(n_vocab))?;
         vocabulary.chat_template = super::special::chat_template(folder, &config)?;
-        let witness = prove.then(|| Witness::new(&tokenizer)).transpose()?;
-        Ok((vocabulary, witness))
+        Ok((vocabulary, tokenizer))
     }
 
     /// Reads a bare `tokenizer.json`; special tokens are the ones its family publishes, and there are as many ids as the

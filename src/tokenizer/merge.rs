@@ -1,5 +1,6 @@
 //! The merges of byte-pair encoding.
 
+use std::collections::HashSet;
 use std::hint::black_box;
 use std::mem;
 
@@ -28,8 +29,27 @@ pub(super) struct Merges {
 
 impl Merges {
     /// Reads `"left right"` strings, their position being their rank. A pair that occurs again takes the later rank,
-    /// as in the reference's map.
+    /// as in the reference's map, unless it only seems to occur again (see [`respelled`]).
     pub(super) fn new(strings: &Strings, vocabulary: &Vocabulary, index: &Index<'_>, metaspace: bool) -> Result<Self> {
+        let merges = Self::without(&HashSet::new(), strings, vocabulary, index, metaspace)?;
+        if metaspace || merges.n_pairs() == strings.len() {
+            return Ok(merges);
+        }
+        let respelled = respelled(strings, index);
+        if respelled.is_empty() {
+            return Ok(merges);
+        }
+        Self::without(&respelled, strings, vocabulary, index, metaspace)
+    }
+
+    /// The merges but those of some ranks.
+    fn without(
+        skipped: &HashSet<u32>,
+        strings: &Strings,
+        vocabulary: &Vocabulary,
+        index: &Index<'_>,
+        metaspace: bool,
+    ) -> Result<Self> {
         let n = strings.len();
         if n >= NO_MERGE as usize {
             return Err(invalid(MERGES, format!("holds {n} merges; at most {NO_MERGE} can be ranked")));
@@ -48,6 +68,10 @@ impl Merges {
         while ids.len() < n {
             for (rank, (bytes, len)) in strings.by_ref().take(BATCH) {
                 let line = Line::new(rank, Span::new(bytes, len))?;
+                if !skipped.is_empty() && skipped.contains(&rank) {
+                    ids.push(0);
+                    continue;
+                }
                 if merged.is(line) || {
                     merged = Merged::new(vocabulary, merged.id + 1);
                     merged.is(line)
@@ -213,6 +237,21 @@ impl<'a> Reader<'a> {
         let spelled = || self.index.id(Span::from(&*spaced(token.bytes()).filter(|_| self.metaspace)?));
         self.index.id(token).or_else(spelled)
     }
+}
+
+/// Ranks of byte-level merges that are written like one before them because a space inside a half is written like the
+/// byte-level spelling of a space. The vocabulary then has both tokens. No byte is spelled as a space, so no word can use
+/// the merge with the space, and the other one must not lose its rank to it.
+fn respelled(strings: &Strings, index: &Index<'_>) -> HashSet<u32> {
+    let mut seen = HashSet::new();
+    let again = (0u32..).zip(strings.iter()).filter(|(_, string)| !seen.insert(*string));
+    let both = again.filter(|(rank, string)| {
+        Line::new(*rank, Span::from(*string)).is_ok_and(|line| {
+            let merged = [line.left.bytes(), line.right.bytes()].concat();
+            spaced(&merged).is_some_and(|merged| index.id(Span::from(&*merged)).is_some())
+        })
+    });
+    both.map(|(rank, _)| rank).collect()
 }
 
 #[cold]

@@ -175,6 +175,21 @@ fn a_later_duplicate_merge_takes_its_rank() {
 }
 
 #[test]
+fn a_merge_with_a_space_takes_no_rank_from_the_one_spelled_alike() {
+    let mut tiny = bytelevel();
+    let first = tiny.tokens.len() as u32;
+    tiny.tokens.extend(["x", "y", "\u{120}x", "xy", "\u{120}xy"].map(|token| token.as_bytes().to_vec()));
+    tiny.types.resize(tiny.tokens.len(), 1);
+    tiny.merges.extend(["\u{120} x", "x y", "\u{120}x y", "\u{120} x"].map(|merge| merge.as_bytes().to_vec()));
+    // Written twice, the later one counts: "x y" goes before it.
+    assert_eq!(tiny.build().unwrap().encode(" xy"), [9, first + 3]);
+    // With a token " x" it is that one's merge, which no word can use.
+    tiny.tokens.push(b" x".to_vec());
+    tiny.types.push(1);
+    assert_eq!(tiny.build().unwrap().encode(" xy"), [first + 4]);
+}
+
+#[test]
 fn a_merge_may_start_with_a_space_and_spell_one() {
     let mut tiny = metaspace();
     tiny.tokens.extend([b" ".to_vec(), b" a".to_vec()]);
