@@ -32,7 +32,9 @@ mod safetensors;
 mod source;
 mod special;
 pub mod synth;
+mod template;
 pub mod vocabulary;
+mod yaml;
 
 pub use vocabulary::{Vocabulary, vocabulary_gguf};
 
