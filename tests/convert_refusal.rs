@@ -1,72 +1,17 @@
-//! Checkpoints that cannot be converted: one change, one reason, named with file and key.
+//! Checkpoints that cannot be converted: one change, one reason, named with file and key. Settings, weights and files;
+//! `convert_refusal_tokenizer.rs` and `convert_refusal_card.rs` have the rest.
 
 #![allow(clippy::unwrap_used)]
 
 mod checkpoint;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use checkpoint::{AGENT, ENCODER, TOKENIZER, TOKENIZER_CONFIG, checkpoint, index, run, safetensors, tensors, write};
+use checkpoint::{Case, ENCODER, agent, encoder, index, run, safetensors, tensors, write};
 use laya::convert::{Options, Outtype, convert};
 use laya::engine::{self, Engine};
-use laya::gguf::{Array, File, Value};
-
-struct Case {
-    _folder: tempfile::TempDir,
-    dir: PathBuf,
-}
-
-impl Case {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let dir = folder.path().join("a-checkpoint-1K");
-        checkpoint(&dir);
-        Self { _folder: folder, dir }
-    }
-
-    fn file(&self) -> File {
-        File::from_bytes(run(&self.dir).unwrap()).unwrap()
-    }
-
-    #[track_caller]
-    fn refused(&self, parts: &[&str]) {
-        let message = run(&self.dir).unwrap_err();
-        for part in parts {
-            assert!(message.contains(part), "{message:?} does not say {part:?}");
-        }
-    }
-
-    /// The file with one text replaced by another.
-    #[track_caller]
-    fn with(&self, file: &str, text: &str, from: &str, to: &str) -> &Self {
-        assert!(text.contains(from), "{file} has no {from:?}");
-        write(&self.dir, file, text.replace(from, to).as_bytes());
-        self
-    }
-}
-
-#[track_caller]
-fn encoder(from: &str, to: &str, parts: &[&str]) {
-    Case::new().with("encoder/config.json", ENCODER, from, to).refused(&[&["encoder/config.json"], parts].concat());
-}
-
-#[track_caller]
-fn agent(from: &str, to: &str, parts: &[&str]) {
-    Case::new().with("rl_agent_config.json", AGENT, from, to).refused(&[&["rl_agent_config.json"], parts].concat());
-}
-
-#[track_caller]
-fn tokenizer(from: &str, to: &str, parts: &[&str]) {
-    Case::new().with("tokenizer/tokenizer.json", TOKENIZER, from, to).refused(&[&["tokenizer.json"], parts].concat());
-}
-
-#[track_caller]
-fn tokenizer_config(from: &str, to: &str, parts: &[&str]) {
-    let case = Case::new();
-    case.with("tokenizer/tokenizer_config.json", TOKENIZER_CONFIG, from, to);
-    case.refused(&[&["tokenizer_config.json"], parts].concat());
-}
+use laya::gguf::{Array, Value};
 
 #[test]
 fn the_smallest_checkpoint_converts() {
@@ -118,10 +63,7 @@ fn settings_nothing_computes_are_refused() {
     encoder("\"gelu\"", "\"relu\"", &["hidden_activation", "relu"]);
     encoder("\"gelu\"", "\"gelu\", \"mlp_bias\": true", &["mlp_bias"]);
     encoder("\"gelu\"", "\"gelu\", \"norm_bias\": true", &["norm_bias"]);
-    encoder("\"gelu\"", "\"gelu\", \"rope_scaling\": {\"factor\": 2}", &["rope_scaling"]);
     encoder("[\"full_attention\"]", "[\"sliding_attention\"]", &["layer_types"]);
-    encoder("\"default\"}}}", "\"yarn\"}}}", &["rope_parameters.sliding_attention.rope_type"]);
-    encoder("\"full_attention\": {", "\"rope_theta\": 1, \"full_attention\": {", &["rope_parameters"]);
     encoder("\"num_attention_heads\": 2", "\"num_attention_heads\": 3", &["num_attention_heads", "divide"]);
     encoder("\"vocab_size\": 14", "\"vocab_size\": \"14\"", &["vocab_size", "integer"]);
     encoder("\"vocab_size\": 14", "\"vocab_size\": 0", &["vocab_size"]);
@@ -135,40 +77,117 @@ fn settings_nothing_computes_are_refused() {
 }
 
 #[test]
-fn tokenizers_of_another_kind_are_refused() {
-    tokenizer("\"BPE\"", "\"Unigram\"", &["model.type", "unsupported tokenizer model Unigram"]);
-    tokenizer("\"byte_fallback\": true", "\"byte_fallback\": false", &["model.byte_fallback"]);
-    tokenizer("\"always\"", "\"first\"", &["pre_tokenizer"]);
-    tokenizer("\"Metaspace\"", "\"BertPreTokenizer\"", &["pre_tokenizer", "BertPreTokenizer"]);
-    tokenizer("\"normalizer\": {\"type\": \"Replace\"", "\"normalizer\": {\"type\": \"NFKC\"", &["normalizer", "NFKC"]);
-    tokenizer("\"ByteFallback\"", "\"Strip\"", &["decoder"]);
-    tokenizer("\"TemplateProcessing\"", "\"BertProcessing\"", &["post_processor", "BertProcessing"]);
-    tokenizer("\"dropout\": null", "\"dropout\": 0.1", &["model.dropout"]);
-    tokenizer("\"id\": 4,", "\"id\": 14,", &["id"]);
-    tokenizer("\"c\": 11", "\"c\": 14", &["14", "vocab_size"]);
-    tokenizer("\"c\": 11", "\"c\": 9", &["two tokens have the id 9"]);
-    tokenizer("[\"a\", \"b\"]", "[\"a\", \"z\"]", &["model.merges[1]", "\"z\""]);
-    tokenizer("[\"a\", \"b\"]", "[\"b\", \"a\"]", &["model.merges[1]", "\"ba\""]);
-    tokenizer("\"▁a b\"", "\"▁ab\"", &["model.merges[2]"]);
-    tokenizer("\"lstrip\": false, \"rstrip\": false", "\"lstrip\": true, \"rstrip\": false", &["lstrip"]);
-    tokenizer("\"rstrip\": false", "\"rstrip\": true", &["rstrip"]);
-    tokenizer("\"normalized\": false", "\"normalized\": true", &["normalized"]);
-    tokenizer("\"special\": true", "\"special\": 1", &["special", "true or false"]);
-    tokenizer_config("\"mask_token\"", "\"maskt\"", &["mask_token", "missing"]);
-    tokenizer_config("\"cls_token\": \"<bos>\"", "\"cls_token\": \"<s>\"", &["cls_token", "\"<s>\""]);
-    tokenizer_config("\"cls_token\": \"<bos>\"", "\"cls_token\": \"<eos>\"", &["cls_token", "bos_token"]);
-    tokenizer_config("[\"<pad>\"]", "[\"<none>\"]", &["extra_special_tokens", "<none>"]);
-    tokenizer_config("PreTrainedTokenizerFast", "BertTokenizerFast", &["tokenizer_class"]);
-    tokenizer_config("\"{{ x }}\"", "[1]", &["chat_template"]);
+fn activations_but_gelu_and_causal_encoders() {
+    encoder("\"gelu\"", "false", &["hidden_activation", "gelu"]);
+    encoder("\"gelu\"", "\"gelu\", \"is_causal\": true", &["is_causal", "false"]);
+    let case = Case::new();
+    let file = case.with("encoder/config.json", "\"hidden_activation\": \"gelu\"", "\"is_causal\": false").file();
+    assert!(file.get("laya.hidden_activation").is_none());
 }
 
 #[test]
-fn null_decoder_and_null_template_convert() {
+fn rotary_positions_that_are_scaled() {
+    encoder("\"gelu\"", "\"gelu\", \"rope_scaling\": {\"factor\": 2}", &["rope_scaling"]);
+    encoder("\"default\"}}}", "\"yarn\"}}}", &["rope_parameters.sliding_attention.rope_type", "default"]);
+    encoder("\"full_attention\": {", "\"rope_theta\": 1, \"full_attention\": {", &["rope_parameters", "nothing else"]);
+    encoder("\"full_attention\": {", "\"full_attentions\": {", &["rope_parameters", "one entry"]);
+    encoder("\"full_attention\": {", "\"full_attention\": null, \"x\": {", &["rope_parameters", "one entry"]);
+    for key in ["factor", "partial_rotary_factor", "mrope_section"] {
+        let to = format!("\"full_attention\": {{{key:?}: 2, ");
+        encoder("\"full_attention\": {", &to, &[&format!("rope_parameters.full_attention.{key}"), "not supported"]);
+    }
+    encoder(
+        "\"rope_theta\": 10000",
+        "\"rope_theta\": \"1\"",
+        &["rope_parameters.sliding_attention.rope_theta", "number"],
+    );
+    encoder(
+        "\"rope_theta\": 10000",
+        "\"rope_theta\": 0",
+        &["rope_parameters.sliding_attention.rope_theta", "positive"],
+    );
+    encoder("\"rope_theta\": 10000", "\"theta\": 1", &["rope_parameters.sliding_attention.theta"]);
+}
+
+#[test]
+fn experts() {
+    for key in [
+        "num_local_experts",
+        "num_experts",
+        "n_routed_experts",
+        "num_experts_per_tok",
+        "num_experts_per_token",
+        "top_k_experts",
+        "n_group",
+        "topk_group",
+        "score_function",
+        "scoring_func",
+        "score_func",
+        "moe_router_activation",
+        "moe_router_activation_func",
+        "expert_selection_fn",
+    ] {
+        encoder("\"gelu\"", &format!("\"gelu\", {key:?}: 1"), &[key, "experts"]);
+    }
+}
+
+#[test]
+fn quantized_labelled_and_nested_encoders() {
+    encoder("\"gelu\"", "\"gelu\", \"quantization_config\": {\"bits\": 4}", &["quantization_config", "unquantized"]);
+    encoder("\"gelu\"", "\"gelu\", \"id2label\": {\"0\": \"a\"}", &["id2label", "remove the key"]);
+    for key in ["text_config", "llm_config", "lm_config", "thinker_config", "language_config", "lfm"] {
+        encoder("\"gelu\"", &format!("\"gelu\", {key:?}: {{}}"), &[key, "at the top"]);
+    }
+}
+
+/// The field's converter reads these too; with two spellings in a file it is not said which counts.
+#[test]
+fn other_spellings_of_settings() {
+    for (other, key) in [
+        ("n_layers", "num_hidden_layers"),
+        ("prefix_dense_intermediate_size", "intermediate_size"),
+        ("dense_intermediate_size", "intermediate_size"),
+        ("rms_norm_eps", "norm_eps"),
+        ("n_kv_heads", "num_key_value_heads"),
+    ] {
+        encoder("\"gelu\"", &format!("\"gelu\", {other:?}: 1"), &[other, key, "keep only"]);
+    }
+    for (key, others) in [
+        (
+            "max_position_embeddings",
+            &["n_ctx", "n_positions", "max_length", "max_sequence_length", "model_max_length"][..],
+        ),
+        ("layer_norm_eps", &["layer_norm_epsilon", "norm_epsilon"]),
+    ] {
+        for other in others {
+            encoder(&format!("{key:?}"), &format!("{other:?}"), &[other, key, "keep only"]);
+        }
+    }
     let case = Case::new();
-    let text = TOKENIZER.replace("\"post_processor\": {", "\"post_processor\": null, \"x\": {");
-    let text = text.replace("\"decoder\": {\"type\"", "\"decoder\": null, \"y\": {\"type\"");
-    write(&case.dir, "tokenizer/tokenizer.json", text.as_bytes());
-    case.file();
+    case.with("encoder/config.json", "\"gelu\"", "\"gelu\", \"max_length\": 20, \"n_head\": 7").file();
+}
+
+#[test]
+fn settings_that_may_be_left_out_but_not_be_null() {
+    agent("\"max_len\": 64", "\"max_len\": null", &["max_len", "leave the key out"]);
+    agent("\"head_max_len\": 32", "\"head_max_len\": null", &["head_max_len", "leave the key out"]);
+    agent("{\"escalate\": 0.5}", "null", &["act_costs", "leave the key out"]);
+    agent("{\"escalate\": 0.5}", "[0.5]", &["act_costs", "object"]);
+}
+
+#[test]
+fn directories_of_other_kinds_of_model() {
+    let case = Case::new();
+    let plain = case.bytes();
+    // Beside the encoder's own it says nothing.
+    case.write("config.json", "{\"model_type\": \"bert\", \"_name_or_path\": \"a/b-7B\"");
+    assert!(case.bytes() == plain);
+    fs::remove_file(case.dir.join("encoder/config.json")).unwrap();
+    case.refused(&["config.json", "another kind of model", "encoder/config.json"]);
+    for (file, why) in [("hf_quant_config.json", "unquantized"), ("modules.json", "sentence-transformers")] {
+        let case = Case::new();
+        case.write(file, "[]").refused(&[file, why]);
+    }
 }
 
 #[test]
@@ -178,8 +197,10 @@ fn weight_files() {
     case.file();
     fs::remove_file(case.dir.join("model.safetensors")).unwrap();
     case.refused(&["no model.safetensors"]);
+    write(&case.dir, "model.safetensors.index.json", index().as_bytes());
+    case.refused(&["none of the files it names"]);
     write(&case.dir, "pytorch_model.bin", b"PK\x03\x04");
-    case.refused(&["pytorch_model.bin", "safetensors weights are required"]);
+    case.refused(&["pytorch_model.bin", "safetensors weights are required", "never loaded"]);
 
     let case = Case::new();
     for bad in
@@ -252,24 +273,6 @@ fn not_a_checkpoint() {
 }
 
 #[test]
-fn model_cards() {
-    let case = Case::new();
-    for (card, part) in [
-        ("---\nlicense: {a: b}\n---", "license"),
-        ("---\ntags:\n- a: b\n---", "tags"),
-        ("---\nversion: 1.0\n---", "version"),
-        ("---\nnot yaml\n---", "line 2"),
-    ] {
-        write(&case.dir, "README.md", card.as_bytes());
-        case.refused(&["README.md", part]);
-    }
-    write(&case.dir, "README.md", b"\xff");
-    case.refused(&["README.md", "UTF-8"]);
-    fs::remove_file(case.dir.join("README.md")).unwrap();
-    assert_eq!(case.file().str("general.name").unwrap(), Some("A Checkpoint 1K"));
-}
-
-#[test]
 fn a_head_epsilon_the_published_package_would_ignore_is_refused() {
     encoder("\"layer_norm_eps\": 1e-05", "\"layer_norm_eps\": 1e-12", &["key layer_norm_eps", "1e-5"]);
     encoder(
@@ -282,7 +285,7 @@ fn a_head_epsilon_the_published_package_would_ignore_is_refused() {
     {
         let case = Case::new();
         let from = "\"norm_eps\": 1e-05, \"layer_norm_eps\": 1e-05,";
-        case.with("encoder/config.json", ENCODER, from, &format!("{norm} {head}")).file();
+        case.with("encoder/config.json", from, &format!("{norm} {head}")).file();
     }
 }
 
@@ -298,19 +301,9 @@ fn settings_the_loader_refuses_are_refused_here() {
     agent("\"head_max_len\": 32", "\"head_max_len\": 65537", &["key head_max_len", "65536"]);
     let case = Case::new();
     // The limit itself is no more than the loader takes.
-    let file = case.with("rl_agent_config.json", AGENT, "\"max_len\": 64", "\"max_len\": 65536").file();
+    let file = case.with("rl_agent_config.json", "\"max_len\": 64", "\"max_len\": 65536").file();
     let loaded = Engine::from_gguf(&file, &engine::Options { n_threads: Some(1), ..engine::Options::default() });
     assert_eq!(loaded.unwrap().config().max_len, 65_536);
-}
-
-#[test]
-fn unknown_text_must_mean_one_token_in_both_files() {
-    tokenizer("\"fuse_unk\": true", "\"fuse_unk\": false", &["model.fuse_unk", "true"]);
-    tokenizer("\"fuse_unk\": true", "\"x\": true", &["model.fuse_unk"]);
-    tokenizer("\"unk_token\": \"<unk>\"", "\"unk_token\": \"<pad>\"", &["model.unk_token", "\"<pad>\""]);
-    tokenizer("\"unk_token\": \"<unk>\"", "\"unk_token\": null", &["model.unk_token", "null"]);
-    tokenizer_config("\"unk_token\": \"<unk>\", ", "", &["unk_token", "missing"]);
-    tokenizer_config("\"unk_token\": \"<unk>\"", "\"unk_token\": \"<eos>\"", &["model.unk_token", "\"<unk>\""]);
 }
 
 #[test]
@@ -352,7 +345,7 @@ fn pipes_sockets_and_unreadable_files_are_errors_not_absent() {
     for name in optional.into_iter().chain(["model.safetensors", "encoder/config.json", "tokenizer/tokenizer.json"]) {
         let case = Case::new();
         if name.contains("chat_template") {
-            case.with("tokenizer/tokenizer_config.json", TOKENIZER_CONFIG, ", \"chat_template\": \"{{ x }}\"", "");
+            case.with("tokenizer/tokenizer_config.json", ", \"chat_template\": \"{{ x }}\"", "");
         }
         let path = case.dir.join(name);
         let _ = fs::remove_file(&path);
@@ -402,7 +395,7 @@ fn values_without_a_place_are_noted() {
 fn temperatures_beyond_32_bit_floats_keep_their_side() {
     let case = Case::new();
     let list = "\"temperature\": [1e39, -1e300, \"inf\"]";
-    case.with("rl_agent_config.json", AGENT, "\"temperature\": [1.0, 1.5, 2]", list);
+    case.with("rl_agent_config.json", "\"temperature\": [1.0, 1.5, 2]", list);
     assert_eq!(case.file().require_f32s("laya.temperature").unwrap(), [f32::MAX, f32::MIN, 1.0]);
     let mut notes = convert(&case.dir, &case.dir.join("a.gguf"), &Options::default()).unwrap().notes;
     notes.retain(|note| note.contains("temperature"));
@@ -431,21 +424,21 @@ fn long_lists_take_no_time_in_proportion_to_their_square() {
         "\"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true";
     let (mut added, mut extra, mut table) = (String::new(), String::new(), String::new());
     for i in 0..60_000 {
-        let id = 20 + i;
+        let id = 12 + i;
         added += &format!("{{\"id\": {id}, \"content\": \"e{i}\", {flags}}},");
         extra += &format!("\"e{i}\",");
         table += &format!("\"{id}\": {{\"content\": \"e{i}\", \"special\": true}},");
     }
     let from = "\"added_tokens\": [";
-    case.with("tokenizer/tokenizer.json", TOKENIZER, from, &format!("{from}{added}"));
+    case.with("tokenizer/tokenizer.json", from, &format!("{from}{added}"));
     let from = "\"extra_special_tokens\": [\"<pad>\"]";
     let to = format!(
         "\"extra_special_tokens\": [{}], \"added_tokens_decoder\": {{{}}}",
         extra.trim_end_matches(','),
         table.trim_end_matches(',')
     );
-    case.with("tokenizer/tokenizer_config.json", TOKENIZER_CONFIG, from, &to);
-    case.refused(&["the token id 60019 is not below vocab_size 14"]);
+    case.with("tokenizer/tokenizer_config.json", from, &to);
+    case.refused(&["the token id 60011 is not below vocab_size 14"]);
     println!("{:?}", start.elapsed());
     // 60,000 times 60,000 comparisons of texts take minutes.
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());

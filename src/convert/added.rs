@@ -1,6 +1,6 @@
 //! The `added_tokens` of a `tokenizer.json`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::config::Config;
 use super::hyper::MAX_VOCAB;
@@ -20,7 +20,7 @@ pub(super) struct Added {
     pub(super) special: bool,
 }
 
-/// Reads and checks the list; sorted by id.
+/// Reads and checks the list; in the order of the file.
 pub(super) fn read(tokenizer: &Config, family: Family) -> Result<Vec<Added>> {
     let Some(list) = tokenizer.get("added_tokens") else { return Ok(Vec::new()) };
     let Some(list) = list.as_array() else {
@@ -56,7 +56,6 @@ pub(super) fn read(tokenizer: &Config, family: Family) -> Result<Vec<Added>> {
         }
         tokens.push(token);
     }
-    tokens.sort_by_key(|token| token.id);
     check_decoder(tokenizer, family)?;
     if family == Family::MetaspaceBpe
         && let Some(token) = tokens.iter().find(|token| is_byte(&token.content))
@@ -65,6 +64,37 @@ pub(super) fn read(tokenizer: &Config, family: Family) -> Result<Vec<Added>> {
         return Err(tokenizer.error("added_tokens", message));
     }
     Ok(tokens)
+}
+
+/// Checks the ids against those of `vocab`. The tokenizers library numbers the tokens that the vocabulary does not have by
+/// itself, in the order of the file: the published package has other ids than the file where that gives others.
+pub(super) fn check_ids(tokenizer: &Config, added: &[Added], vocab: &HashMap<&str, u32>) -> Result<()> {
+    let taken: HashSet<u32> = if added.iter().all(|token| vocab.contains_key(token.content.as_str())) {
+        HashSet::new()
+    } else {
+        vocab.values().copied().collect()
+    };
+    let n_vocab = u32::try_from(vocab.len()).unwrap_or(u32::MAX);
+    let mut highest = 0;
+    for token in added {
+        let Added { id, content, .. } = token;
+        let next = if highest >= n_vocab { highest.saturating_add(1) } else { n_vocab };
+        let message = match vocab.get(content.as_str()) {
+            Some(known) if known != id => format!("{content:?} has the id {id} here and {known} in model.vocab"),
+            None if taken.contains(id) => {
+                format!("{content:?} has the id {id}, which another token has in model.vocab")
+            }
+            None if next != *id => {
+                format!("{content:?} has the id {id}, but the tokenizers library would give it {next}; number it so")
+            }
+            _ => {
+                highest = highest.max(*id);
+                continue;
+            }
+        };
+        return Err(tokenizer.error("added_tokens", message));
+    }
+    Ok(())
 }
 
 /// Only the decoders of the two families are known, because some added tokens are stored as they decode.
@@ -98,22 +128,35 @@ impl Added {
         i32::from(self.lstrip) | i32::from(self.normalized) << 1
     }
 
-    /// The text the GGUF file holds: a token that is not normalized is stored as it decodes, once.
-    pub(super) fn decoded(&self, decoder: Option<&Value>, family: Family) -> String {
+    /// A flag by its name in `tokenizer.json`. `rstrip` and `single_word` are never set.
+    pub(super) fn flag(&self, name: &str) -> bool {
+        match name {
+            "lstrip" => self.lstrip,
+            "normalized" => self.normalized,
+            "special" => self.special,
+            _ => false,
+        }
+    }
+
+    /// The text the GGUF file holds: a token that is not normalized is stored as it decodes, once. None when that is not
+    /// text.
+    pub(super) fn decoded(&self, decoder: Option<&Value>, family: Family) -> Option<String> {
         if self.normalized || decoder.is_none() {
-            return self.content.clone();
+            return Some(self.content.clone());
         }
         match family {
-            Family::MetaspaceBpe => self.content.replace('\u{2581}', " "),
-            Family::ByteLevelBpe => decoded(&self.content).unwrap_or_else(|| self.content.clone()),
+            Family::MetaspaceBpe => Some(self.content.replace('\u{2581}', " ")),
+            Family::ByteLevelBpe => match bytes(&self.content) {
+                Some(bytes) => String::from_utf8(bytes).ok(),
+                None => Some(self.content.clone()),
+            },
         }
     }
 }
 
-/// The text of a byte-level token, unless some character of it stands for no byte.
-pub(super) fn decoded(token: &str) -> Option<String> {
-    let bytes: Option<Vec<u8>> = token.chars().map(alphabet_byte).collect();
-    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+/// The bytes a byte-level token stands for, unless some character of it stands for none.
+pub(super) fn bytes(token: &str) -> Option<Vec<u8>> {
+    token.chars().map(alphabet_byte).collect()
 }
 
 /// The byte a character of GPT-2's byte alphabet stands for: printable Latin-1 stands for itself, and the 68 other bytes

@@ -1,24 +1,14 @@
 //! The front matter of a model card: the YAML subset that model cards use.
 //!
 //! Top-level keys with one-line scalars (plain, single or double quoted) and lists (flow or block) are read. What is
-//! beyond that is an error for the keys the converter needs and skipped for all others.
+//! beyond that is an error for the keys the converter needs and skipped for all others; where something skipped ends is
+//! found by [`Scan`].
 
 use std::path::Path;
 
 use super::config::side_text;
+use super::yaml::{Yaml, flow_list, is_mapping, quoted, scalar, trim};
 use crate::error::{Error, ErrorKind, Place, Result};
-
-/// A value of the front matter.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Yaml {
-    Null,
-    Text(String),
-    /// A plain scalar that YAML reads as a boolean, a number or a date, as it is spelled.
-    Plain(String),
-    List(Vec<Yaml>),
-    /// Something the subset does not cover.
-    Beyond,
-}
 
 /// The front matter of a README: keys and values, and the line each key is on.
 #[derive(Debug, Default)]
@@ -43,20 +33,39 @@ impl Card {
         if lines.next() != Some("---") {
             return Ok(Self::default());
         }
-        let mut entries: Vec<Entry<'_>> = Vec::new();
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut scan = Scan::Node;
         for (i, line) in lines.take_while(|line| *line != "---").enumerate() {
             let number = i as u64 + 2;
             if let Some(c) = line.chars().find(|&c| !printable(c)) {
                 return Err(error(number, format!("the character U+{:04X} is not allowed in YAML", u32::from(c))));
             }
-            let bare = line.trim_start_matches([' ', '\t']);
-            if bare.is_empty() || bare.starts_with('#') {
+            let line = prepared(line);
+            let bare = line.trim_start_matches(' ');
+            let open = scan.is_open();
+            if !open && (bare.is_empty() || bare.starts_with('#')) {
+                scan = scan.after_comment(bare.is_empty());
                 continue;
             }
-            let continues = bare.len() < line.len() || bare == "-" || bare.starts_with("- ") || bare.starts_with(']');
+            let indented = bare.len() < line.len();
+            let closes = open && bare.starts_with([']', '}']);
+            if open && !indented && !bare.is_empty() && !closes {
+                return Err(error(number, "goes on with a value of the lines before it; indent it"));
+            }
+            let continues = open || indented || bare == "-" || bare.starts_with("- ");
             match entries.last_mut() {
-                Some(entry) if continues => entry.more.push(line),
-                _ => entries.push(Entry::new(line, number)?),
+                Some(entry) if continues => {
+                    entry.over_lines |= scan.is_quote() || bare.is_empty();
+                    let end;
+                    (scan, end) = scan.line(&line);
+                    entry.more.push(line.get(..end).unwrap_or_default().to_owned());
+                }
+                None if continues => return Err(error(number, "the front matter must start with a key at the margin")),
+                _ => {
+                    let end;
+                    (scan, end) = Scan::Node.line(&line);
+                    entries.push(Entry::new(line.get(..end).unwrap_or_default(), number)?);
+                }
             }
         }
         let entries = entries.into_iter().map(|entry| (entry.key.clone(), entry.value(), entry.line)).collect();
@@ -64,37 +73,55 @@ impl Card {
     }
 }
 
+/// A line as the field's reader hands it to YAML: the country code of Norway is kept from being a boolean at the end of a
+/// line, and a tab is two spaces.
+fn prepared(line: &str) -> String {
+    let norway = line.strip_suffix("- no").map(|before| format!("{before}- \"no\""));
+    norway.as_deref().unwrap_or(line).replace('\t', "  ")
+}
+
 /// A top-level key with the lines that belong to it.
-struct Entry<'a> {
+struct Entry {
     key: String,
-    rest: &'a str,
-    more: Vec<&'a str>,
+    rest: String,
+    more: Vec<String>,
+    /// A quoted text goes over a line's end, or a line is empty.
+    over_lines: bool,
     line: u64,
 }
 
-impl<'a> Entry<'a> {
-    fn new(line: &'a str, number: u64) -> Result<Self> {
+impl Entry {
+    /// Reads a line without its comment.
+    fn new(line: &str, number: u64) -> Result<Self> {
+        let line = line.trim_end_matches(' ');
         let unsupported =
             || error(number, "the front matter is beyond the YAML this converter reads: want `key: value`");
         let (key, rest) = if line.starts_with(['"', '\'']) {
             let (key, rest) = quoted(line).ok_or_else(unsupported)?;
-            (key, rest.trim_start().strip_prefix(':').ok_or_else(unsupported)?)
+            let rest = trim(rest).strip_prefix(':').ok_or_else(unsupported)?;
+            if !(rest.is_empty() || rest.starts_with(' ')) {
+                return Err(unsupported());
+            }
+            (key, rest)
         } else {
             let at = line.find(": ").or_else(|| line.ends_with(':').then(|| line.len() - 1)).ok_or_else(unsupported)?;
-            if line.starts_with(['{', '[', '&', '*', '!', '|', '>', '%', '@', '`', '?', '-']) {
+            if line.starts_with(['{', '}', '[', ']', ',', '#', '&', '*', '!', '|', '>', '%', '@', '`', '?', '-', ':']) {
                 return Err(unsupported());
             }
             let (key, rest) = line.split_at(at);
-            (key.trim_end().to_owned(), rest.get(1..).unwrap_or_default())
+            (trim(key).to_owned(), rest.get(1..).unwrap_or_default())
         };
-        Ok(Self { key, rest: rest.trim(), more: Vec::new(), line: number })
+        if key == "<<" {
+            return Err(error(number, "the key << takes keys from elsewhere; write them out"));
+        }
+        Ok(Self { key, rest: trim(rest).to_owned(), more: Vec::new(), over_lines: false, line: number })
     }
 
     fn value(&self) -> Yaml {
-        let rest = no_comment(self.rest);
+        let rest = self.rest.as_str();
         if rest.starts_with('[') {
-            let joined = self.more.iter().fold(rest.to_owned(), |text, line| text + " " + no_comment(line.trim()));
-            return flow_list(&joined).unwrap_or(Yaml::Beyond);
+            let joined = self.more.iter().fold(rest.to_owned(), |text, line| text + " " + trim(line));
+            return flow_list(&joined).filter(|_| !self.over_lines).unwrap_or(Yaml::Beyond);
         }
         match (rest.is_empty(), self.more.is_empty()) {
             (_, true) => scalar(rest),
@@ -109,16 +136,111 @@ impl<'a> Entry<'a> {
         let first = indent(self.more.first()?);
         let items = self.more.iter().map(|line| {
             let item = line.trim_start_matches(' ').strip_prefix('-').filter(|_| indent(line) == first)?;
-            let item = no_comment(item.trim());
-            // The field's reader rescues the country code of Norway from being a boolean here, and only here.
-            if item == "no" && line.ends_with("- no") {
-                return Some(Yaml::Text(item.to_owned()));
-            }
-            // A mapping or a list inside the list.
-            let nested = item.starts_with(['{', '[']) || item.starts_with("- ") || is_mapping(item);
-            Some(if nested { Yaml::Beyond } else { scalar(item) })
+            (item.is_empty() || item.starts_with(' ')).then(|| scalar(trim(item)))
         });
         items.collect::<Option<Vec<_>>>().map(Yaml::List)
+    }
+}
+
+/// What the end of a line leaves open, so that it is known where the next key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scan {
+    /// A node of the block structure starts.
+    Node,
+    /// A plain text, which goes on in lines indented beyond this column.
+    Plain(usize),
+    /// A `|` or `>` text, whose lines are indented beyond this column.
+    Literal(usize),
+    /// Inside brackets: how deep, whether a plain text may go on.
+    Flow(usize, bool),
+    /// Inside a quoted text, and how deep in brackets.
+    Quote(char, usize),
+}
+
+impl Scan {
+    fn is_open(self) -> bool {
+        matches!(self, Self::Flow(..) | Self::Quote(..))
+    }
+
+    fn is_quote(self) -> bool {
+        matches!(self, Self::Quote(..))
+    }
+
+    /// Nothing goes on after a comment but the lines of a `|` text, and those and a plain text go on after an empty line.
+    fn after_comment(self, is_empty: bool) -> Self {
+        match self {
+            Self::Plain(_) if !is_empty => Self::Node,
+            other => other,
+        }
+    }
+
+    /// What is open after `line`, and where its comment starts, if not at its end.
+    fn line(self, line: &str) -> (Self, usize) {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        match self {
+            Self::Plain(column) | Self::Literal(column) if indent > column => return (self, line.len()),
+            _ => {}
+        }
+        let (mut depth, mut quote, mut in_text) = match self {
+            Self::Flow(depth, in_text) => (depth, None, in_text),
+            Self::Quote(quote, depth) => (depth, Some(quote), false),
+            _ => (0, None, false),
+        };
+        // Column of the innermost key or dash of the block structure, and of a quoted text.
+        let (mut column, mut quote_column) = (indent, indent);
+        // A text can go on in the next line only if it is plain.
+        let mut plain = false;
+        let mut end = line.len();
+        let mut chars = line.char_indices().peekable();
+        let mut before = ' ';
+        while let Some((at, c)) = chars.next() {
+            let next = chars.peek().map_or(' ', |&(_, next)| next);
+            let in_flow = depth > 0;
+            match (quote, c) {
+                (Some('"'), '\\') => drop(chars.next()),
+                (Some('\''), '\'') if next == '\'' => drop(chars.next()),
+                (Some(open), _) if c == open => {
+                    (quote, in_text, plain) = (None, true, false);
+                    if !in_flow && next == ':' {
+                        column = quote_column;
+                    }
+                }
+                (Some(_), _) | (None, ' ') => {}
+                (None, '#') if before == ' ' => {
+                    (end, plain) = (at, false);
+                    break;
+                }
+                (None, ':') if next == ' ' || in_flow && (matches!(before, '"' | '\'') || ",[]{}".contains(next)) => {
+                    (in_text, plain) = (false, false);
+                }
+                (None, '[' | '{') if !in_text || in_flow => (depth, in_text) = (depth + 1, false),
+                (None, ']' | '}') if in_flow => (depth, in_text, plain) = (depth - 1, true, false),
+                (None, ',') if in_flow => in_text = false,
+                _ if in_text => {}
+                (None, '"' | '\'') => (quote, quote_column) = (Some(c), at),
+                (None, '-' | '?') if next == ' ' && !in_flow => column = at,
+                // A property of the node that follows, or a name for another: its word is skipped.
+                (None, '&' | '!' | '*') => {
+                    while chars.next_if(|(_, c)| *c != ' ' && !(in_flow && ",[]{}".contains(*c))).is_some() {}
+                    in_text = c == '*';
+                }
+                (None, '|' | '>') if !in_flow => return (Self::Literal(column), end),
+                _ => {
+                    (in_text, plain) = (true, true);
+                    if !in_flow && is_mapping(line.get(at..).unwrap_or_default()) {
+                        column = at;
+                    }
+                }
+            }
+            before = c;
+        }
+        let open = match (quote, depth) {
+            (Some(quote), depth) => Self::Quote(quote, depth),
+            (None, 0) if plain => Self::Plain(column),
+            (None, 0) => Self::Node,
+            (None, depth) => Self::Flow(depth, in_text),
+        };
+        (open, end)
     }
 }
 
@@ -150,169 +272,6 @@ fn printable(c: char) -> bool {
         | '\u{10000}'..)
 }
 
-/// Cuts a comment off: ` #` outside quotes.
-fn no_comment(text: &str) -> &str {
-    let (mut quote, mut before) = (None, ' ');
-    for (at, c) in text.char_indices() {
-        match quote {
-            Some(open) if c == open && !(open == '"' && before == '\\') => quote = None,
-            Some(_) => {}
-            None if c == '#' && before.is_whitespace() => return text.get(..at).unwrap_or(text).trim_end(),
-            // A quote opens only at the start of a scalar.
-            None if matches!(c, '"' | '\'') && matches!(before, ' ' | '[' | ',') => quote = Some(c),
-            None => {}
-        }
-        before = c;
-    }
-    text.trim_end()
-}
-
-/// Whether a plain text is `key: value`.
-fn is_mapping(text: &str) -> bool {
-    !text.starts_with(['"', '\'']) && (text.contains(": ") || text.ends_with(':'))
-}
-
-fn scalar(text: &str) -> Yaml {
-    if text.starts_with(['"', '\'']) {
-        return match quoted(text) {
-            Some((text, rest)) if rest.trim().is_empty() => Yaml::Text(text),
-            _ => Yaml::Beyond,
-        };
-    }
-    let indicator = text.starts_with(['{', '[', ']', '}', ',', '#', '&', '*', '!', '|', '>', '%', '@', '`']);
-    if indicator || is_mapping(text) || text.starts_with("? ") || text.starts_with("- ") {
-        return Yaml::Beyond;
-    }
-    match text {
-        "" | "~" | "null" | "Null" | "NULL" => Yaml::Null,
-        _ if is_not_text(text) => Yaml::Plain(text.to_owned()),
-        _ => Yaml::Text(text.to_owned()),
-    }
-}
-
-/// `[a, 'b', "c"]` without nesting.
-fn flow_list(text: &str) -> Option<Yaml> {
-    let mut rest = text.strip_prefix('[')?.trim_start();
-    let mut items = Vec::new();
-    loop {
-        if let Some(after) = rest.strip_prefix(']') {
-            return after.trim().is_empty().then_some(Yaml::List(items));
-        }
-        let item;
-        if rest.starts_with(['"', '\'']) {
-            let (text, after) = quoted(rest)?;
-            item = Yaml::Text(text);
-            rest = after.trim_start();
-        } else {
-            let end = rest.find([',', ']', '[', '{', '}'])?;
-            let (text, after) = rest.split_at(end);
-            if after.starts_with(['[', '{', '}']) || text.trim().is_empty() {
-                return None;
-            }
-            item = scalar(text.trim());
-            rest = after;
-        }
-        items.push(item);
-        match rest.strip_prefix(',') {
-            Some(after) => rest = after.trim_start(),
-            None if rest.starts_with(']') => {}
-            None => return None,
-        }
-    }
-}
-
-/// A quoted scalar at the start of `text`, and what follows it.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let open = text.chars().next()?;
-    let mut out = String::new();
-    let mut chars = text.char_indices().skip(1).peekable();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '\'' if open == '\'' && chars.next_if(|(_, next)| *next == '\'').is_some() => out.push('\''),
-            _ if c == open => return Some((out, text.get(at + 1..)?)),
-            '\\' if open == '"' => {
-                let (_, escape) = chars.next()?;
-                let digits = match escape {
-                    'x' => 2,
-                    'u' => 4,
-                    'U' => 8,
-                    _ => 0,
-                };
-                if digits == 0 {
-                    out.push(escaped(escape)?);
-                    continue;
-                }
-                let mut code = 0u32;
-                for _ in 0..digits {
-                    code = code.checked_mul(16)?.checked_add(chars.next()?.1.to_digit(16)?)?;
-                }
-                out.push(char::from_u32(code)?);
-            }
-            _ => out.push(c),
-        }
-    }
-    None
-}
-
-fn escaped(c: char) -> Option<char> {
-    Some(match c {
-        '0' => '\0',
-        'a' => '\u{7}',
-        'b' => '\u{8}',
-        't' | '\t' => '\t',
-        'n' => '\n',
-        'v' => '\u{b}',
-        'f' => '\u{c}',
-        'r' => '\r',
-        'e' => '\u{1b}',
-        ' ' | '"' | '/' | '\\' => c,
-        'N' => '\u{85}',
-        '_' => '\u{a0}',
-        'L' => '\u{2028}',
-        'P' => '\u{2029}',
-        _ => return None,
-    })
-}
-
-/// Whether YAML 1.1 reads a plain scalar as a boolean, a number or a date.
-fn is_not_text(text: &str) -> bool {
-    let words = ["yes", "no", "true", "false", "on", "off"];
-    let capital = |word: &str| {
-        let (first, rest) = word.split_at(1);
-        text == word || text == word.to_uppercase() || text.strip_prefix(&first.to_uppercase()) == Some(rest)
-    };
-    if words.iter().any(|word| capital(word)) || matches!(text, "=" | "<<") {
-        return true;
-    }
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return true;
-    }
-    // Numbers, sexagesimal numbers and dates start with a digit (or a point) and hold nothing else.
-    let numeric = unsigned.starts_with(|c: char| c.is_ascii_digit())
-        || unsigned.strip_prefix('.').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let based = |prefix: &str, digits: &str| {
-        unsigned.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| digits.contains(c)))
-    };
-    let date = || {
-        let digits: Vec<usize> = text.split(['T', 't', ' ']).next().unwrap_or("").split('-').map(str::len).collect();
-        let shape = matches!(digits.as_slice(), [4, 1..=2, 1..=2]);
-        shape && text.chars().all(|c| c.is_ascii_digit() || "-:.TtZ+ ".contains(c))
-    };
-    let decimal = || {
-        let exponent = unsigned.split_once(['e', 'E']).map(|(mantissa, exponent)| {
-            let digits = exponent.strip_prefix(['+', '-']).unwrap_or("");
-            mantissa.contains('.') && !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())
-        });
-        let mantissa = unsigned.split(['e', 'E']).next().unwrap_or("");
-        let points = mantissa.matches('.').count();
-        mantissa.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | '_' | ':'))
-            && points <= 1
-            && exponent != Some(false)
-    };
-    numeric && (based("0x", "0123456789abcdefABCDEF_") || based("0b", "01_") || date() || decimal())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -342,6 +301,8 @@ mod tests {
             "block: |\n  text\n",
             "multi: [a,\n  b,\n]\n",
             "url: http://a.b/c:d\n",
+            "author: it 's # quoted\n",
+            "dash:\n  -a\n",
             "license: mit\n",
             "---\n# title\nnot: read\n"
         ))
@@ -356,11 +317,14 @@ mod tests {
         assert_eq!(get("version"), Some(Yaml::Plain("1.0".into())));
         assert_eq!(get("empty"), Some(Yaml::Null));
         assert_eq!(get("nothing"), Some(Yaml::Null));
-        assert_eq!(get("nested"), Some(Yaml::Beyond));
-        assert_eq!(get("map"), Some(Yaml::Beyond));
-        assert_eq!(get("block"), Some(Yaml::Beyond));
+        for beyond in ["nested", "map", "block", "dash"] {
+            let value = get(beyond).unwrap();
+            let nested = matches!(&value, Yaml::List(items) if items.contains(&Yaml::Beyond));
+            assert!(value == Yaml::Beyond || nested, "{beyond}: {value:?}");
+        }
         assert_eq!(get("multi"), Some(list(&["a", "b"])));
         assert_eq!(get("url"), Some(text("http://a.b/c:d")));
+        assert_eq!(get("author"), Some(text("it 's")));
         assert_eq!(get("not"), None);
     }
 
@@ -372,21 +336,46 @@ mod tests {
     }
 
     #[test]
-    fn plain_scalars() {
-        for plain in ["no", "Yes", "OFF", "12", "-1.5", "1_000", "0x1F", "1.0e+5", "2024-01-02", "12:30", ".5", ".inf"]
-        {
-            assert_eq!(scalar(plain), Yaml::Plain(plain.into()));
-        }
-        for plain in ["nO", "v1.0", "1.2.3", "1e5", "a-b", "-", "0xZ", "3B", "2024-x-02", "apache-2.0"] {
-            assert_eq!(scalar(plain), text(plain));
+    fn what_a_line_leaves_open() {
+        let scan = |lines: &[&str]| lines.iter().fold(Scan::Node, |scan, line| scan.line(line).0);
+        for (lines, want) in [
+            (&["a: b"][..], Scan::Plain(0)),
+            (&["a: b # c"], Scan::Node),
+            (&["a: 'b'"], Scan::Node),
+            (&["a: 'b''"], Scan::Quote('\'', 0)),
+            (&["a: \"b\\\""], Scan::Quote('"', 0)),
+            (&["a: b 'c"], Scan::Plain(0)),
+            (&["- a: |"], Scan::Literal(2)),
+            (&["- 'a': >-"], Scan::Literal(2)),
+            (&["- |"], Scan::Literal(0)),
+            (&["- a: |", "    'x", "  b: 'y"], Scan::Quote('\'', 0)),
+            (&["a: b", "  'c"], Scan::Plain(0)),
+            (&["a:", "  'c"], Scan::Quote('\'', 0)),
+            (&["a: [b, {c: 'd"], Scan::Quote('\'', 2)),
+            (&["a: [b, {c: 'd'}"], Scan::Flow(1, true)),
+            (&["a: [b", "  'c', d]"], Scan::Node),
+            (&["a: {\"b\":'c"], Scan::Quote('\'', 1)),
+            (&["a: &x !y 'c"], Scan::Quote('\'', 0)),
+        ] {
+            assert_eq!(scan(lines), want, "{lines:?}");
         }
     }
 
     #[test]
     fn errors_name_the_line() {
-        let broken = Card::parse("---\na: b\njust text\n---").unwrap_err();
-        assert_eq!(broken.place(), Some(&Place::Line(3)));
-        let control = Card::parse("---\na: \u{1}\n---").unwrap_err();
-        assert_eq!(control.place(), Some(&Place::Line(2)));
+        for (card, line) in [
+            ("---\na: b\njust text\n---", 3),
+            ("---\na: \u{1}\n---", 2),
+            ("---\n  a: b\n---", 2),
+            ("---\na: \"b\nlicense: c\n\"\n---", 3),
+            ("---\na: {b: c,\nlicense: d}\n---", 3),
+            ("---\na:\n  - 'b\nlicense: d\n---", 4),
+            ("---\n<<: {license: b}\n---", 2),
+            ("---\n\"license\":mit\n---", 2),
+            ("---\n...\n---", 2),
+        ] {
+            let error = Card::parse(card).map(|_| ()).unwrap_err();
+            assert_eq!(error.place(), Some(&Place::Line(line)), "{card:?}");
+        }
     }
 }

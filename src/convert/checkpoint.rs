@@ -28,13 +28,15 @@ pub(super) struct Checkpoint {
 }
 
 /// The files beside the weights that a conversion reads.
-const SIDE_FILES: [&str; 9] = [
+const SIDE_FILES: [&str; 11] = [
     "rl_agent_config.json",
     "encoder/config.json",
     "tokenizer/tokenizer.json",
     "tokenizer/tokenizer_config.json",
     "tokenizer/chat_template.jinja",
     "tokenizer/chat_template.json",
+    "tokenizer/special_tokens_map.json",
+    "tokenizer/config.json",
     "model.safetensors.index.json",
     "README.md",
     "generation_config.json",
@@ -46,6 +48,7 @@ impl Checkpoint {
         if !dir.is_dir() {
             return Err(refused("is not a directory; name the directory of a checkpoint", dir));
         }
+        check_layout(dir)?;
         let agent = Config::read(&dir.join("rl_agent_config.json"))?;
         let encoder = Config::read(&dir.join("encoder").join("config.json"))?;
         let mut notes = Vec::new();
@@ -59,6 +62,13 @@ impl Checkpoint {
             );
         }
         let (vocabulary, tokenizer) = Vocabulary::read(&dir.join("tokenizer"), hyper.n_vocab)?;
+        notes.extend(vocabulary.respelled().iter().map(|token| {
+            format!(
+                "the added token {:?} is stored as the format has it, {:?}: texts with either are split otherwise than by \
+                 the published package",
+                token.content, token.read
+            )
+        }));
         let names = expected.into_iter().map(|tensor| (tensor.source, tensor.name)).collect();
         Ok(Self { dir: dir.to_owned(), hyper, vocabulary, tokenizer: Some(tokenizer), notes, shards, names })
     }
@@ -84,6 +94,26 @@ impl Checkpoint {
     }
 }
 
+/// Refuses directories that hold another kind of model. A `config.json` at the top says nothing beside the encoder's own.
+fn check_layout(dir: &Path) -> Result<()> {
+    let config = dir.join("config.json");
+    if config.exists() && !dir.join("encoder").join("config.json").exists() {
+        let message = "is the configuration of another kind of model: a decision model has encoder/config.json, which is \
+                       missing here";
+        return Err(refused(message, &config));
+    }
+    for (name, why) in [
+        ("hf_quant_config.json", "says that the weights are quantized; convert the unquantized checkpoint"),
+        ("modules.json", "belongs to sentence-transformers, whose pooling a decision model does not have; remove it"),
+    ] {
+        let path = dir.join(name);
+        if path.exists() {
+            return Err(refused(why, &path));
+        }
+    }
+    Ok(())
+}
+
 fn refused(message: impl Into<String>, path: &Path) -> Error {
     Error::new(ErrorKind::Checkpoint, message).in_file(path)
 }
@@ -102,10 +132,16 @@ fn shards(dir: &Path) -> Result<Vec<SafeTensors>> {
         }
     }
     let index = index(dir)?;
-    if names.is_empty() && index.is_none() {
-        let message = match pickle {
-            Some(name) => format!("has only {name}; safetensors weights are required, pickle files are never loaded"),
-            None => "has no model.safetensors".into(),
+    if names.is_empty() {
+        let message = match (pickle, index) {
+            (Some(name), _) => {
+                format!(
+                    "has only {name}; safetensors weights are required, pickle files are never loaded: save the model \
+                         as model.safetensors"
+                )
+            }
+            (None, Some(_)) => "has a model.safetensors.index.json and none of the files it names".into(),
+            (None, None) => "has no model.safetensors".into(),
         };
         return Err(refused(message, dir));
     }

@@ -10,6 +10,9 @@ use crate::json::{self, Object, Value};
 /// keeps every string array made from it below the 4 GiB that one can hold.)
 const MAX_BYTES: usize = 1 << 30;
 
+/// The nesting that the tokenizers library reads.
+const MAX_DEPTH: usize = 127;
+
 /// A file beside the weights, when it is there. Only "not found" is absence: what cannot be read or is no regular file
 /// (a pipe would keep the conversion waiting) is an error.
 pub(super) fn side_file(path: &Path) -> Result<Option<Map>> {
@@ -56,7 +59,11 @@ impl Config {
     }
 
     fn parse(path: &Path, map: &Map) -> Result<Self> {
-        let value = json::parse(map.bytes()).map_err(|e| Error::from(e).in_file(path))?;
+        if map.bytes().starts_with("\u{feff}".as_bytes()) {
+            let message = "starts with a byte order mark, which the readers of the field refuse; save it without";
+            return Err(Error::new(ErrorKind::Checkpoint, message).in_file(path));
+        }
+        let value = json::parse_within(map.bytes(), MAX_DEPTH).map_err(|e| Error::from(e).in_file(path))?;
         if value.as_object().is_none() {
             let message = format!("must hold a JSON object, not {}", value.python_type_name());
             return Err(Error::new(ErrorKind::Checkpoint, message).in_file(path));
@@ -81,6 +88,19 @@ impl Config {
     /// The value of `key`; an explicit null counts as absent, as it does for Python's `.get`.
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.value.get(key).filter(|value| !value.is_null())
+    }
+
+    /// All keys and values.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.value.as_object().into_iter().flat_map(Object::iter)
+    }
+
+    /// The value of `key`, for keys that may be left out but not be null.
+    pub(super) fn given(&self, key: &str) -> Result<Option<&Value>> {
+        match self.value.get(key) {
+            Some(Value::Null) => Err(self.error(key, "must not be null; leave the key out instead")),
+            other => Ok(other),
+        }
     }
 
     /// Whether the key is there, null included.

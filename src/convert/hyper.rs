@@ -38,6 +38,10 @@ pub(super) struct Hyper {
     pub(super) pattern: u32,
     pub(super) rope_global: f32,
     pub(super) rope_local: f32,
+    /// The configuration says `is_causal: false`; the key about it then stands further up.
+    pub(super) says_not_causal: bool,
+    /// The configuration names its activation, gelu.
+    pub(super) says_gelu: bool,
     pub(super) head_layers: u32,
     pub(super) max_len: u32,
     pub(super) head_max_len: u32,
@@ -123,12 +127,16 @@ impl Hyper {
             return Err(encoder.error("head_dim", "must be hidden_size / num_attention_heads"));
         }
         layer_types(encoder, n_layer, pattern)?;
+        let is_causal = encoder.get("is_causal");
+        if is_causal.is_some_and(|value| *value != Value::Bool(false)) {
+            return Err(encoder.error("is_causal", "must be false; encoders of this family see both sides"));
+        }
         for key in ["dtype", "torch_dtype"] {
             if let Some(ty) = encoder.get(key).and_then(Value::as_str).filter(|ty| *ty != "float32") {
                 notes.push(format!("{key} {ty}: the published package would run this encoder in half precision"));
             }
         }
-        let act_costs = match agent.get("act_costs") {
+        let act_costs = match agent.given("act_costs")? {
             None => 0,
             Some(Value::Object(costs)) => costs.len(),
             Some(_) => return Err(agent.error("act_costs", "must be an object")),
@@ -148,6 +156,8 @@ impl Hyper {
             pattern,
             rope_global,
             rope_local,
+            says_not_causal: is_causal.is_some(),
+            says_gelu: encoder.get("hidden_activation").is_some(),
             head_layers,
             max_len: budget(agent, "max_len", 512)?,
             head_max_len: budget(agent, "head_max_len", 192)?,
@@ -169,6 +179,9 @@ impl Hyper {
         if let Some(n) = self.n_head_kv {
             out.set("laya.attention.head_count_kv", n);
         }
+        if self.says_not_causal {
+            out.set("laya.attention.causal", false);
+        }
         out.set("laya.rope.freq_base", self.rope_global);
         out.set("laya.rope.freq_base_swa", self.rope_local);
         if let Some(eps) = self.norm_eps {
@@ -187,7 +200,9 @@ impl Hyper {
         out.set("laya.attention.sliding_window_pattern", self.pattern);
         out.set("laya.rope.scaling.type", "none");
         out.set("laya.vocab_size", self.n_vocab);
-        out.set("laya.hidden_activation", "gelu");
+        if self.says_gelu {
+            out.set("laya.hidden_activation", "gelu");
+        }
         out.set("laya.head_layers", self.head_layers);
         out.set("laya.n_qtype", N_QTYPE);
         out.set("laya.max_len", self.max_len);
@@ -203,6 +218,41 @@ impl Hyper {
     }
 }
 
+/// Settings of a mixture of experts.
+const EXPERTS: [&str; 14] = [
+    "num_local_experts",
+    "num_experts",
+    "n_routed_experts",
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "top_k_experts",
+    "n_group",
+    "topk_group",
+    "score_function",
+    "scoring_func",
+    "score_func",
+    "moe_router_activation",
+    "moe_router_activation_func",
+    "expert_selection_fn",
+];
+
+/// Parts of configurations that hold another model's settings inside.
+const NESTED: [&str; 6] = ["text_config", "llm_config", "lm_config", "thinker_config", "language_config", "lfm"];
+
+/// The key that is read, other keys that the field's converter prefers to it, and others that it reads in its absence.
+const SPELLINGS: [(&str, &[&str], &[&str]); 6] = [
+    ("num_hidden_layers", &["n_layers"], &[]),
+    ("intermediate_size", &["prefix_dense_intermediate_size", "dense_intermediate_size"], &[]),
+    (
+        "max_position_embeddings",
+        &[],
+        &["n_ctx", "n_positions", "max_length", "max_sequence_length", "model_max_length"],
+    ),
+    ("num_key_value_heads", &[], &["n_kv_heads"]),
+    ("norm_eps", &["rms_norm_eps"], &[]),
+    ("layer_norm_eps", &[], &["layer_norm_epsilon", "norm_epsilon"]),
+];
+
 /// Refuses what no part of this project computes.
 fn supported(agent: &Config, encoder: &Config) -> Result<()> {
     if let Some(value) = encoder.get("model_type").filter(|value| value.as_str() != Some("modernbert")) {
@@ -211,16 +261,35 @@ fn supported(agent: &Config, encoder: &Config) -> Result<()> {
     for key in ["attention_bias", "mlp_bias", "norm_bias"] {
         encoder.refuse(key, None, "encoders of this family have no biases")?;
     }
-    encoder.refuse("hidden_activation", Some(&"gelu".into()), "only the exact (erf) gelu is")?;
+    if let Some(value) = encoder.get("hidden_activation").filter(|value| value.as_str() != Some("gelu")) {
+        let message = format!("{} is not supported: only the exact (erf) gelu is", value.dumps());
+        return Err(encoder.error("hidden_activation", message));
+    }
     encoder.refuse("rope_scaling", None, "positions are not scaled")?;
     encoder.refuse("quantization_config", None, "convert the unquantized checkpoint")?;
+    encoder.refuse("id2label", None, "a decision model has no class labels; remove the key")?;
+    for key in EXPERTS {
+        if encoder.get(key).is_some() {
+            return Err(encoder.error(key, "is not supported: encoders of this family have no experts"));
+        }
+    }
+    for key in NESTED {
+        if encoder.has(key) {
+            return Err(encoder.error(key, "is not supported: the settings of the encoder must stand at the top"));
+        }
+    }
+    for (key, preferred, instead) in SPELLINGS {
+        let instead = if encoder.has(key) { &[] } else { instead };
+        if let Some(other) = preferred.iter().chain(instead).find(|other| encoder.has(other)) {
+            return Err(encoder.error(other, format!("is another spelling of {key}; keep only {key}")));
+        }
+    }
     agent.refuse("option_layout", Some(&"sequential".into()), "only the sequential layout is")
 }
 
-/// A rotary base: `rope_parameters.<kind>.rope_theta`, or the older flat key.
+/// A rotary base: `rope_parameters.<kind>.rope_theta`, or the older flat key when there is no `rope_parameters`.
 fn rope(encoder: &Config, kind: &str, legacy: &str) -> Result<Option<f32>> {
     const KEY: &str = "rope_parameters";
-    let key = format!("{KEY}.{kind}.rope_theta");
     let positive = |value: Option<f32>, key: &str| match value {
         Some(theta) if theta > 0.0 => Ok(Some(theta)),
         Some(_) => Err(encoder.error(key, "must be positive")),
@@ -229,24 +298,30 @@ fn rope(encoder: &Config, kind: &str, legacy: &str) -> Result<Option<f32>> {
     let Some(parameters) = encoder.get(KEY) else {
         return positive(encoder.float(legacy)?, legacy);
     };
-    if parameters.get("rope_theta").is_some() || parameters.as_object().is_none() {
-        let message = "must have one entry for full_attention and one for sliding_attention";
+    let kinds = ["full_attention", "sliding_attention"];
+    let both = parameters.as_object().filter(|object| {
+        let others = object.iter().any(|(name, value)| !kinds.contains(&name) && !value.is_null());
+        !others && kinds.iter().all(|kind| object.get(kind).is_some_and(|v| v.as_object().is_some()))
+    });
+    if both.is_none() {
+        let message = "must have one entry for full_attention and one for sliding_attention, and nothing else";
         return Err(encoder.error(KEY, message));
     }
-    let Some(entry) = parameters.get(kind).filter(|entry| !entry.is_null()) else {
-        return positive(encoder.float(legacy)?, legacy);
-    };
-    match entry.get("rope_type").map(Value::as_str) {
-        None | Some(Some("default")) => {}
-        _ => return Err(encoder.error(&format!("{KEY}.{kind}.rope_type"), "only default is supported")),
-    }
-    match entry.get("rope_theta").filter(|theta| !theta.is_null()) {
-        None => positive(encoder.float(legacy)?, legacy),
-        Some(theta) => {
-            let theta = number(theta).ok_or_else(|| encoder.error(&key, "must be a number"))?;
-            positive(Some(theta), &key)
+    let entry = parameters.get(kind).and_then(Value::as_object);
+    for (name, value) in entry.iter().flat_map(|entry| entry.iter()) {
+        match name {
+            _ if name == "rope_theta" || value.is_null() => {}
+            "rope_type" if value.as_str() == Some("default") => {}
+            "rope_type" => return Err(encoder.error(&format!("{KEY}.{kind}.{name}"), "only default is supported")),
+            _ => {
+                let message = "is not supported: positions are neither scaled nor partial";
+                return Err(encoder.error(&format!("{KEY}.{kind}.{name}"), message));
+            }
         }
     }
+    let key = format!("{KEY}.{kind}.rope_theta");
+    let theta = entry.and_then(|entry| entry.get("rope_theta")).and_then(number);
+    positive(Some(theta.ok_or_else(|| encoder.error(&key, "must be a number"))?), &key)
 }
 
 /// `norm_eps` of the encoder and `layer_norm_eps` of the head, as the file states them.
@@ -296,6 +371,9 @@ fn layer_types(encoder: &Config, n_layer: u32, pattern: u32) -> Result<()> {
 
 /// A token budget; 0 leaves no room for anything.
 fn budget(agent: &Config, key: &str, default: u32) -> Result<u32> {
+    if agent.given(key)?.is_none() {
+        return Ok(default);
+    }
     match agent.integer(key, LONGEST_ROW)? {
         None => Ok(default),
         Some(0) => Err(agent.error(key, "must not be 0")),
@@ -327,13 +405,27 @@ fn buckets(agent: &Config, notes: &mut Vec<String>) -> Result<Vec<(String, f32)>
     Ok(table.iter().map(|(bucket, value)| (bucket.to_owned(), degree(value, bucket, notes))).collect())
 }
 
+/// A text as Python's `float()` reads it: one underscore is allowed between digits.
+fn python_float(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let mut parts = text.split('_').peekable();
+    while let Some(part) = parts.next() {
+        let next = parts.peek();
+        if next.is_some_and(|next| !digit(part.chars().next_back()) || !digit(next.chars().next())) {
+            return None;
+        }
+    }
+    text.replace('_', "").parse().ok()
+}
+
 /// One temperature as the published package reads it: Python's `float()`, and 1 for what is no finite number. The clamp
 /// to 0.5-5 happens when it is used, so a number beyond 32-bit floats is as good as the largest of them.
 fn degree(value: &Value, what: &str, notes: &mut Vec<String>) -> f32 {
     let float = match value {
         Value::Number(n) => Some(n.as_f64()),
         Value::Bool(truth) => Some(f64::from(u8::from(*truth))),
-        Value::String(text) => text.trim().parse().ok(),
+        Value::String(text) => python_float(text),
         _ => None,
     };
     let Some(degree) = float.filter(|degree: &f64| degree.is_finite()) else {

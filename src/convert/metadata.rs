@@ -5,9 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::card::{Card, Yaml};
+use super::card::Card;
 use super::config::{Config, number, side_file};
 use super::naming::{self, Name};
+use super::yaml::Yaml;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::gguf::{Strings, Writer};
 use crate::json;
@@ -45,11 +46,19 @@ impl Metadata {
         let card = Reader { card: Card::read(&path)?, path };
         let mut metadata = Self::from_card(&card, n_params)?;
         metadata.sampling = sampling(dir)?;
-        let id = directory_name(dir);
-        let Name { full, organization, basename, finetune, version, size_label } = naming::parse(&id, n_params);
-        let organization = organization.map(|name| naming::title(&name));
+        let id = directory_name(dir)?;
+        let unnamed = |c: char| {
+            let message = format!(
+                "has {c:?} in its name, which the field's naming reads in its own way; rename the directory to convert it"
+            );
+            Error::new(ErrorKind::Checkpoint, message).in_file(dir)
+        };
+        let Name { full, organization, basename, finetune, version, size_label } =
+            naming::parse(&id, n_params).map_err(unnamed)?;
+        let title = |name: Option<String>| name.map(|name| naming::title(&name)).transpose().map_err(unnamed);
+        let organization = title(organization)?;
         for (slot, found) in [
-            (&mut metadata.name, full.map(|name| naming::title(&name))),
+            (&mut metadata.name, title(full)?),
             (&mut metadata.organization, organization),
             (&mut metadata.basename, basename),
             (&mut metadata.finetune, finetune),
@@ -142,10 +151,13 @@ impl Metadata {
 }
 
 /// The last part of the path; of a path such as `.` the directory it stands for.
-fn directory_name(dir: &Path) -> String {
-    let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let real = || dir.canonicalize().ok().and_then(|dir| named(&dir));
-    named(dir).or_else(real).unwrap_or_default()
+fn directory_name(dir: &Path) -> Result<String> {
+    let real = dir.canonicalize().ok();
+    let Some(name) = dir.file_name().or_else(|| real.as_deref()?.file_name()) else { return Ok(String::new()) };
+    name.to_str().map(str::to_owned).ok_or_else(|| {
+        let message = "has a name that is not UTF-8, and a GGUF file carries the name; rename the directory";
+        Error::new(ErrorKind::Checkpoint, message).in_file(dir)
+    })
 }
 
 /// A model card with errors that name file and line.
@@ -208,28 +220,40 @@ impl Reader {
             return Ok(None);
         }
         let ids = self.list(keys)?.unwrap_or_default();
-        Ok(Some(ids.iter().map(|id| origin(id, n_params)).collect()))
+        let origins = ids.iter().map(|id| {
+            origin(id, n_params).map_err(|c| {
+                let message =
+                    format!("{c:?} in {id:?} is read by the field's naming in its own way; spell it otherwise");
+                let line = keys.iter().find_map(|key| self.card.get(key)).map_or(0, |(_, line)| line);
+                Error::new(ErrorKind::Checkpoint, message).at(Place::Line(line)).in_file(&self.path)
+            })
+        });
+        origins.collect::<Result<_>>().map(Some)
     }
 }
 
-/// What a model id or a web address says about a base model or a data set.
-fn origin(id: &str, n_params: u64) -> Origin {
+/// What a model id or a web address says about a base model or a data set; or the character that it cannot be read for.
+fn origin(id: &str, n_params: u64) -> Result<Origin, char> {
     let address = ["http://", "https://", "ssh://"].iter().any(|scheme| id.starts_with(scheme));
     let path = if address { hub_path(id) } else { Some(id) };
     let mut found = Origin::new();
     let mut repo_url = address.then(|| id.to_owned());
     if let Some(path) = path {
-        let name = naming::parse(path, n_params);
-        found.extend(name.full.as_deref().map(|full| ("name", naming::title(full))));
+        let name = naming::parse(path, n_params)?;
+        if let Some(full) = &name.full {
+            found.push(("name", naming::title(full)?));
+        }
         // Keys are written in the order name, version, organization, repo_url.
         found.extend(name.version.map(|version| ("version", version)));
-        found.extend(name.organization.as_deref().map(|o| ("organization", naming::title(o))));
+        if let Some(organization) = &name.organization {
+            found.push(("organization", naming::title(organization)?));
+        }
         if let (None, Some(organization), Some(full)) = (&repo_url, &name.organization, &name.full) {
             repo_url = Some(format!("https://huggingface.co/{organization}/{full}"));
         }
     }
     found.extend(repo_url.map(|url| ("repo_url", url)));
-    found
+    Ok(found)
 }
 
 /// `organization/name` of a hub address with exactly two path parts.
@@ -245,12 +269,18 @@ fn hub_path(address: &str) -> Option<&str> {
 fn sampling(dir: &Path) -> Result<Vec<(&'static str, crate::gguf::Value)>> {
     let path = dir.join("generation_config.json");
     let Some(file) = side_file(&path)? else { return Ok(Vec::new()) };
+    let text = std::str::from_utf8(file.bytes());
+    let text =
+        text.map_err(|_| Error::new(ErrorKind::Checkpoint, "is not UTF-8 text; save it as such").in_file(&path))?;
     let value = match json::parse(file.bytes()) {
+        // Python's reader refuses the mark that ours skips.
+        Ok(_) if text.starts_with('\u{feff}') => return Ok(Vec::new()),
         Ok(value) => value,
         Err(error) => {
             // Python's reader takes these where ours does not; guessing what it read would be wrong.
-            let text = String::from_utf8_lossy(file.bytes());
-            if ["NaN", "Infinity", "\\ud"].iter().any(|spelling| text.contains(spelling)) {
+            let surrogate = text.contains("\\ud") || text.contains("\\uD");
+            let deep = text.bytes().filter(|c| matches!(c, b'[' | b'{')).count() >= json::MAX_DEPTH;
+            if error.reason == json::Reason::UnsupportedNumber || surrogate || deep {
                 return Err(Error::from(error).in_file(&path));
             }
             return Ok(Vec::new());

@@ -42,11 +42,13 @@ mod source;
 mod special;
 mod stream;
 pub mod synth;
+mod template;
 #[cfg(test)]
 mod tests;
 pub mod vocabulary;
 mod weight;
 mod witness;
+mod yaml;
 
 pub use compare::{Difference, compare};
 pub use outtype::{Layout, Outtype};
@@ -106,7 +108,8 @@ pub fn convert_with_progress(dir: &Path, out: &Path, options: &Options, progress
     let mut stored = stream::stored(&job.layout, job.checkpoint.weights())?;
     let job = &job;
     let (n_bytes, notes, proof) = thread::scope(|scope| {
-        let witness = tokenizer.map(|tokenizer| scope.spawn(move || Witness::new(&tokenizer)));
+        let witness = tokenizer
+            .map(|tokenizer| scope.spawn(move || Witness::new(&tokenizer, job.checkpoint.vocabulary.respelled())));
         write_atomic_checked(
             out,
             |file| stream::write(&job.layout, job.checkpoint.weights(), file, progress),

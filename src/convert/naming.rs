@@ -33,9 +33,15 @@ impl Part {
 }
 
 /// Takes a model id apart; `n_params` tells sizes from context lengths.
-pub(super) fn parse(id: &str, n_params: u64) -> Name {
+///
+/// # Errors
+/// A digit of another script, which counts as a digit for the convention in some places and not in others.
+pub(super) fn parse(id: &str, n_params: u64) -> Result<Name, char> {
     if id.contains(' ') {
-        return Name { full: Some(id.to_owned()), ..Name::default() };
+        return Ok(Name { full: Some(id.to_owned()), ..Name::default() });
+    }
+    if let Some(digit) = id.chars().find(|c| c.is_numeric() && !c.is_ascii()) {
+        return Err(digit);
     }
     let (organization, full) = match id.split_once('/') {
         Some((organization, full)) => (Some(organization), full),
@@ -87,12 +93,12 @@ pub(super) fn parse(id: &str, n_params: u64) -> Name {
     let version = join(|part| part.version && !part.basename);
     let clear = size_label.is_some() || finetune.is_some() || version.is_some();
     let basename = join(|part| part.basename).filter(|_| clear);
-    Name { full: Some(full.to_owned()), organization, basename, finetune, version, size_label }
+    Ok(Name { full: Some(full.to_owned()), organization, basename, finetune, version, size_label })
 }
 
 fn annotate(text: &str, later: bool, n_params: u64) -> Part {
     let mut part = Part { text: text.to_owned(), ..Part::default() };
-    let lower = text.to_ascii_lowercase();
+    let lower: String = text.chars().map(folded).collect();
     if is_version(&lower) {
         part.version = true;
     } else if is_type(&lower) {
@@ -104,6 +110,16 @@ fn annotate(text: &str, later: bool, n_params: u64) -> Part {
         part.finetune = true;
     }
     part
+}
+
+/// The letter that a pattern without regard to case takes a character for.
+fn folded(c: char) -> char {
+    match c {
+        '\u{130}' | '\u{131}' => 'i',
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        _ => c.to_ascii_lowercase(),
+    }
 }
 
 /// Normalizes a size label; one far from the model's size is a context length and belongs to the fine-tune.
@@ -191,37 +207,44 @@ fn is_size(lower: &str) -> bool {
 
 /// A name in words: dashes become spaces, words in lower case get a capital unless they are versions or start with a
 /// digit.
-pub(super) fn title(id: &str) -> String {
+///
+/// # Errors
+/// A letter whose capital is several letters or not its upper case.
+pub(super) fn title(id: &str) -> Result<String, char> {
     let words = id.trim().replace('-', " ");
-    let words: Vec<String> = words
-        .split_whitespace()
-        .map(|word| {
-            let version =
-                word.strip_prefix('v').is_some_and(is_version) || word.starts_with(|c: char| c.is_ascii_digit());
-            if is_lower(word) && !version { capitals(word) } else { word.to_owned() }
-        })
-        .collect();
-    words.join(" ")
+    let words = words.split_whitespace().map(|word| {
+        let version = word.strip_prefix('v').is_some_and(is_version) || word.starts_with(|c: char| c.is_ascii_digit());
+        if is_lower(word) && !version { capitals(word) } else { Ok(word.to_owned()) }
+    });
+    Ok(words.collect::<Result<Vec<_>, _>>()?.join(" "))
 }
 
 /// Python's `islower`: some letter has a case, and every one that has is lower.
 fn is_lower(word: &str) -> bool {
-    word.chars().any(char::is_lowercase) && !word.chars().any(char::is_uppercase)
+    // The letters that are capitals of two.
+    let title = |c| {
+        matches!(c, '\u{1c5}' | '\u{1c8}' | '\u{1cb}' | '\u{1f2}' | '\u{1f88}'..='\u{1f8f}'
+        | '\u{1f98}'..='\u{1f9f}' | '\u{1fa8}'..='\u{1faf}' | '\u{1fbc}' | '\u{1fcc}' | '\u{1ffc}')
+    };
+    word.chars().any(char::is_lowercase) && !word.chars().any(|c| c.is_uppercase() || title(c))
 }
 
-/// Python's `title`: a capital at the start of every run of letters.
-fn capitals(word: &str) -> String {
+/// Python's `title`: a capital at the start of every run of letters that have a case.
+fn capitals(word: &str) -> Result<String, char> {
     let mut out = String::with_capacity(word.len());
     let mut inside = false;
     for c in word.chars() {
-        if inside {
-            out.extend(c.to_lowercase())
-        } else {
-            out.extend(c.to_uppercase())
+        let mut upper = c.to_uppercase();
+        match (inside, c) {
+            (true, _) => out.push(c),
+            // Letters of two, and of a script that has capitals only in words of capitals.
+            (false, '\u{1c4}'..='\u{1cc}' | '\u{1f1}'..='\u{1f3}' | '\u{10d0}'..='\u{10ff}') => return Err(c),
+            (false, _) if upper.len() > 1 => return Err(c),
+            (false, _) => out.extend(upper.next()),
         }
         inside = c.is_lowercase() || c.is_uppercase();
     }
-    out
+    Ok(out)
 }
 
 /// A parameter count as a size label: `322M`, `1.2B`, `30K`.
@@ -243,7 +266,7 @@ mod tests {
     use super::*;
 
     fn parts(id: &str, n_params: u64) -> [Option<String>; 4] {
-        let name = parse(id, n_params);
+        let name = parse(id, n_params).unwrap();
         [name.basename, name.finetune, name.version, name.size_label]
     }
 
@@ -274,16 +297,27 @@ mod tests {
         assert_eq!(parts("Qwen-A3B-30b", 0), some(["Qwen", "", "", "A3B-30B"]));
         assert_eq!(parts("laya-v2", 0), some(["laya", "", "v2", ""]));
         assert_eq!(parts("laya-base-iter3-v2.1", 0), some(["laya-base", "", "iter3-v2.1", ""]));
-        assert_eq!(parse("org/name", 0).organization.as_deref(), Some("org"));
-        assert_eq!(parse("./name", 0).organization, None);
+        assert_eq!(parse("org/name", 0).unwrap().organization.as_deref(), Some("org"));
+        assert_eq!(parse("./name", 0).unwrap().organization, None);
+        assert_eq!(parts("laya-m\u{131}ni-5\u{212a}", 5), some(["laya", "5k", "", "m\u{131}ni"]));
+        assert_eq!(parse("laya-\u{661}B", 0), Err('\u{661}'));
     }
 
     #[test]
     fn titles() {
-        assert_eq!(title("laya-tiny-ms-v0.1-8M"), "Laya Tiny Ms v0.1 8M");
-        assert_eq!(title("jhu-clsp"), "Jhu Clsp");
-        assert_eq!(title("mmBERT-base"), "mmBERT Base");
-        assert_eq!(title("don't-stop 3rd"), "Don'T Stop 3rd");
+        for (id, want) in [
+            ("laya-tiny-ms-v0.1-8M", "Laya Tiny Ms v0.1 8M"),
+            ("jhu-clsp", "Jhu Clsp"),
+            ("mmBERT-base", "mmBERT Base"),
+            ("don't-stop 3rd", "Don'T Stop 3rd"),
+            ("stra\u{df}e-\u{e9}t\u{e9}", "Stra\u{df}e \u{c9}t\u{e9}"),
+            ("\u{1c5}x", "\u{1c5}x"),
+        ] {
+            assert_eq!(title(id).as_deref(), Ok(want));
+        }
+        for c in ['\u{df}', '\u{1c6}', '\u{10d0}', '\u{fb01}', '\u{1f80}'] {
+            assert_eq!(title(&format!("a {c}b")), Err(c));
+        }
     }
 
     #[test]

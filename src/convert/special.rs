@@ -5,11 +5,13 @@ use std::path::Path;
 
 use super::added::Added;
 use super::config::{Config, side_text};
-use crate::error::{Error, Result};
+use super::template;
+use crate::error::{Error, ErrorKind, Result};
 use crate::json::Value;
 
 /// Slots of `tokenizer_config.json` and their GGUF keys, in the order they are written (`seperator` is the field's own
-/// spelling). The `cls` slot has no key of its own: its token is the one written as `bos`.
+/// spelling). Rows are built with the tokens of `cls_token` and `sep_token`, so these are what the first two keys hold,
+/// whatever `bos_token` and `eos_token` name.
 const SLOTS: [(&str, &str); 6] = [
     ("bos_token", "tokenizer.ggml.bos_token_id"),
     ("eos_token", "tokenizer.ggml.eos_token_id"),
@@ -31,6 +33,8 @@ pub(super) struct Special {
     pub(super) unk: Option<String>,
     /// GGUF key and id, in file order.
     pub(super) ids: Vec<(&'static str, u32)>,
+    /// The kinds of `add_<kind>_token`, in file order.
+    pub(super) adds: [&'static str; 3],
     /// Texts that become control tokens because the configuration names them.
     named: HashSet<String>,
 }
@@ -41,6 +45,7 @@ impl Special {
         check_class(config)?;
         check_decoder_table(config, added)?;
         let by_text: ByText<'_> = added.iter().map(|token| (token.content.as_str(), token)).collect();
+        check_more_tokens(config, &by_text)?;
         let id = |slot: &str| -> Result<Option<(String, u32)>> {
             let Some(text) = slot_text(config, slot)? else { return Ok(None) };
             let token = by_text.get(text.as_str()).ok_or_else(|| not_added(config, slot, &text))?;
@@ -50,32 +55,26 @@ impl Special {
             let why = "is missing; the published package cannot build a row without it";
             id(slot)?.ok_or_else(|| config.error(slot, why))
         };
-        let (cls_text, cls) = required("cls_token")?;
+        let (_, cls) = required("cls_token")?;
         let (sep_text, sep) = required("sep_token")?;
         let (_, mask) = required("mask_token")?;
 
         let mut ids = Vec::new();
         for (slot, key) in SLOTS {
-            // A missing bos or eos is the token that starts or ends a row.
-            let fallback = match slot {
-                "bos_token" => Some((cls_text.clone(), cls)),
-                "eos_token" => Some((sep_text.clone(), sep)),
-                _ => None,
+            let own = id(slot)?.map(|(_, id)| id);
+            let written = match slot {
+                "bos_token" => Some(cls),
+                "eos_token" => Some(sep),
+                "unk_token" | "pad_token" => config.given(slot)?.and(own),
+                _ => own,
             };
-            if let Some((_, id)) = id(slot)?.or(fallback) {
-                ids.push((key, id));
-            }
-        }
-        let bos = ids.iter().find(|(key, _)| *key == SLOTS[0].1).map(|&(_, id)| id);
-        if bos != Some(cls) {
-            let message = format!("{cls_text:?} is not the bos_token; a GGUF file has one id for both");
-            return Err(config.error("cls_token", message));
+            ids.extend(written.map(|id| (key, id)));
         }
         let eos = id("eos_token")?.map_or(sep_text, |(text, _)| text);
-        check_template(tokenizer, &eos)?;
+        let adds = template::order(tokenizer, config, &eos)?;
         let unk = id("unk_token")?.map(|(text, _)| text);
         let named = named(config, &by_text)?;
-        Ok(Self { cls, mask, unk, ids, named })
+        Ok(Self { cls, mask, unk, ids, adds, named })
     }
 
     /// Whether an added token becomes a control token.
@@ -86,20 +85,46 @@ impl Special {
 
 /// The token text of a slot: text, or an object with `content`.
 fn slot_text(config: &Config, slot: &str) -> Result<Option<String>> {
-    let Some(value) = config.get(slot) else { return Ok(None) };
-    let text = content(value);
-    text.map(Some).ok_or_else(|| config.error(slot, format!("must name a token, not {}", value.dumps())))
+    config.get(slot).map(|value| token_text(config, slot, value)).transpose()
 }
+
+/// A token as text, or as an object in the form that transformers takes for one.
+fn token_text(config: &Config, key: &str, value: &Value) -> Result<String> {
+    let text = match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(object) => {
+            let good = object.iter().all(|(name, value)| match name {
+                "content" => value.as_str().is_some(),
+                "__type" => value.as_str() == Some("AddedToken"),
+                _ => FLAGS.contains(&name) && value.as_bool().is_some(),
+            });
+            let typed = object.contains_key("__type");
+            (good && typed).then(|| content(value)).flatten()
+        }
+        _ => None,
+    };
+    text.ok_or_else(|| {
+        let message = format!("must name a token, as text or as an object of __type AddedToken, not {}", value.dumps());
+        config.error(key, message)
+    })
+}
+
+/// What an added token can be.
+const FLAGS: [&str; 5] = ["lstrip", "normalized", "rstrip", "single_word", "special"];
 
 fn content(value: &Value) -> Option<String> {
     value.as_str().or_else(|| value.get("content")?.as_str()).map(str::to_owned)
 }
 
 fn not_added(config: &Config, slot: &str, text: &str) -> Error {
-    config.error(slot, format!("names {text:?}, which is not among the added_tokens of tokenizer.json"))
+    let message = format!(
+        "names {text:?}, which is not among the added_tokens of tokenizer.json; the published package would add it"
+    );
+    config.error(slot, message)
 }
 
-/// Every token the configuration names, in slots and in the lists of extra special tokens.
+/// Every token the configuration makes special: those in slots, and the extra ones of an object. Lists of more tokens
+/// change nothing; they too may name only what is there.
 fn named(config: &Config, added: &ByText<'_>) -> Result<HashSet<String>> {
     let mut named = HashSet::new();
     for slot in SLOTS.iter().map(|(slot, _)| *slot).chain(["cls_token"]) {
@@ -109,15 +134,18 @@ fn named(config: &Config, added: &ByText<'_>) -> Result<HashSet<String>> {
         let values: Vec<&Value> = match config.get(key) {
             None => continue,
             Some(Value::Array(list)) => list.iter().collect(),
-            Some(Value::Object(object)) => object.values().collect(),
-            Some(other) => return Err(config.error(key, format!("must be a list or an object, not {}", other.dumps()))),
+            Some(Value::Object(object)) if key == "extra_special_tokens" => object.values().collect(),
+            Some(other) => return Err(config.error(key, format!("must be a list of tokens, not {}", other.dumps()))),
         };
+        let is_list = config.get(key).is_some_and(|value| value.as_array().is_some());
         for value in values {
-            let text = content(value).ok_or_else(|| config.error(key, "must name tokens"))?;
+            let text = token_text(config, key, value)?;
             if !added.contains_key(text.as_str()) {
                 return Err(not_added(config, key, &text));
             }
-            named.insert(text);
+            if !is_list {
+                named.insert(text);
+            }
         }
     }
     Ok(named)
@@ -133,7 +161,28 @@ fn check_class(config: &Config) -> Result<()> {
             return Err(config.error("tokenizer_class", message));
         }
     }
-    config.refuse("auto_map", None, "it names code of the checkpoint's own")
+    config.refuse("auto_map", None, "it names code of the checkpoint's own")?;
+    config.refuse("split_special_tokens", None, "special tokens are never split")?;
+    let why = "spaces that it removes are text of the model";
+    config.refuse("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", None, why)
+}
+
+/// Transformers makes a special token of what any key that ends in `_token` names. Where the token is special already,
+/// that changes nothing.
+fn check_more_tokens(config: &Config, added: &ByText<'_>) -> Result<()> {
+    for (key, value) in config.entries() {
+        let slot = key == "cls_token" || SLOTS.iter().any(|(slot, _)| *slot == key);
+        if slot || !key.ends_with("_token") || !matches!(value, Value::String(_) | Value::Object(_)) {
+            continue;
+        }
+        let text = token_text(config, key, value)?;
+        let token = added.get(text.as_str()).ok_or_else(|| not_added(config, key, &text))?;
+        if !token.special {
+            let message = format!("makes {text:?} a special token; set special to true in tokenizer.json instead");
+            return Err(config.error(key, message));
+        }
+    }
+    config.refuse("model_specific_special_tokens", None, "name the tokens in extra_special_tokens")
 }
 
 /// `added_tokens_decoder` may repeat what `tokenizer.json` says, not contradict it.
@@ -143,16 +192,15 @@ fn check_decoder_table(config: &Config, added: &[Added]) -> Result<()> {
     let Some(table) = table.as_object() else {
         return Err(config.error(KEY, "must be an object"));
     };
+    let by_id: HashMap<u32, &Added> = added.iter().map(|token| (token.id, token)).collect();
     for (id, entry) in table.iter() {
-        // The added tokens are sorted by id.
-        let place = id.parse().ok().and_then(|id: u32| added.binary_search_by_key(&id, |token| token.id).ok());
-        let token = place.and_then(|place| added.get(place));
-        let flag = |name: &str| entry.get(name).and_then(Value::as_bool).unwrap_or(false);
+        let token = id.parse().ok().and_then(|id: u32| by_id.get(&id));
         let same = token.is_some_and(|token| {
-            content(entry).as_ref() == Some(&token.content)
-                && flag("special") == token.special
-                && flag("lstrip") == token.lstrip
-                && flag("normalized") == token.normalized
+            let flags = FLAGS.iter().all(|flag| match entry.get(flag) {
+                None => !token.flag(flag),
+                Some(value) => value.as_bool() == Some(token.flag(flag)),
+            });
+            entry.get("content").and_then(Value::as_str) == Some(&token.content) && flags
         });
         if !same {
             return Err(config.error(KEY, format!("the token {id} differs from added_tokens of tokenizer.json")));
@@ -161,45 +209,91 @@ fn check_decoder_table(config: &Config, added: &[Added]) -> Result<()> {
     Ok(())
 }
 
-/// A row template must end with the eos token; no template at all is fine, because rows are built without it.
-fn check_template(tokenizer: &Config, eos: &str) -> Result<()> {
-    let Some(processor) = tokenizer.get("post_processor") else { return Ok(()) };
-    let whole = std::slice::from_ref(processor);
-    let processors = processor.get("processors").and_then(Value::as_array).unwrap_or(whole);
-    for processor in processors {
-        match processor.get("type").and_then(Value::as_str) {
-            Some("ByteLevel") => {}
-            Some("TemplateProcessing") => {
-                let pieces = processor.get("single").and_then(Value::as_array).unwrap_or_default();
-                let last = pieces.last().and_then(|p| p.get("SpecialToken")?.get("id")?.as_str());
-                if last.is_some_and(|last| last != eos) {
-                    let message = format!("the template ends with {last:?}, the eos token is {eos:?}");
-                    return Err(tokenizer.error("post_processor.single", message));
-                }
-            }
-            other => {
-                let message = format!("unsupported post-processor {}", other.unwrap_or("without a type"));
-                return Err(tokenizer.error("post_processor", message));
-            }
+/// The chat template, from the configuration or from the files beside it.
+pub(super) fn chat_template(folder: &Path, config: &Config) -> Result<Option<String>> {
+    const KEY: &str = "chat_template";
+    let text = |value: &Value, config: &Config| match value.as_str() {
+        Some(text) => Ok(Some(text.to_owned())),
+        None => Err(config.error(KEY, "must be text; lists of templates are not supported")),
+    };
+    if config.has(KEY) {
+        return config.get(KEY).map_or(Ok(None), |value| text(value, config));
+    }
+    if let Some(template) = side_text(&folder.join("chat_template.jinja"))? {
+        let more = folder.join("additional_chat_templates");
+        if more.is_dir() {
+            let message = "holds more chat templates; only one is supported, remove the directory";
+            return Err(Error::new(ErrorKind::Checkpoint, message).in_file(&more));
+        }
+        // As a text file is read where line ends are one character.
+        return Ok(Some(template.replace("\r\n", "\n").replace('\r', "\n")));
+    }
+    match Config::read_if_there(&folder.join("chat_template.json"))? {
+        Some(file) => file.get(KEY).map_or(Ok(None), |value| text(value, &file)),
+        None => Ok(None),
+    }
+}
+
+/// Files beside the tokenizer that the published package reads as well: they may repeat what `tokenizer.json` and
+/// `tokenizer_config.json` say, or say nothing about tokens.
+pub(super) fn check_beside(folder: &Path, config: &Config, added: &[Added]) -> Result<()> {
+    let path = folder.join("added_tokens.json");
+    if path.exists() {
+        let message = "is not supported: put its tokens into added_tokens of tokenizer.json and remove it";
+        return Err(Error::new(ErrorKind::Checkpoint, message).in_file(&path));
+    }
+    if let Some(map) = Config::read_if_there(&folder.join("special_tokens_map.json"))? {
+        check_map(&map, config, added)?;
+    }
+    let Some(model) = Config::read_if_there(&folder.join("config.json"))? else { return Ok(()) };
+    if config.get("tokenizer_class").is_none()
+        && let Some(key) = ["model_type", "tokenizer_class"].into_iter().find(|key| model.get(key).is_some())
+    {
+        let message = "picks a tokenizer class of its own; add \"tokenizer_class\": \"PreTrainedTokenizerFast\" to \
+                       tokenizer_config.json or remove the file";
+        return Err(model.error(key, message));
+    }
+    for (slot, key) in [("unk_token", "unk_token_id"), ("pad_token", "pad_token_id")] {
+        let nested = model.get("text_config").and_then(|nested| nested.get(key));
+        if !config.has(slot) && (model.get(key).is_some() || nested.is_some()) {
+            let message = format!("is given, but tokenizer_config.json names no {slot}; name it there");
+            return Err(model.error(key, message));
         }
     }
     Ok(())
 }
 
-/// The chat template, from the configuration or from the files beside it.
-pub(super) fn chat_template(folder: &Path, config: &Config) -> Result<Option<String>> {
-    let only_text = |value: &Value, config: &Config| match value.as_str() {
-        Some(text) => Ok(Some(text.to_owned())),
-        None => Err(config.error("chat_template", "must be text; lists of templates are not supported")),
-    };
-    if config.has("chat_template") {
-        return config.get("chat_template").map_or(Ok(None), |value| only_text(value, config));
+/// `special_tokens_map.json` may only say again what the slots of `tokenizer_config.json` say.
+fn check_map(map: &Config, config: &Config, added: &[Added]) -> Result<()> {
+    for (slot, value) in map.entries() {
+        let known = slot == "cls_token" || SLOTS.iter().any(|(known, _)| *known == slot);
+        let text = if known { slot_text(config, slot)? } else { None };
+        let Some(text) = text else {
+            let message = "is not a token that tokenizer_config.json sets; set it there or remove the file";
+            return Err(map.error(slot, message));
+        };
+        let token = added.iter().find(|token| token.content == text);
+        let same = match value {
+            Value::String(value) => *value == text,
+            Value::Object(object) => token.is_some_and(|token| {
+                // The form in which transformers writes this file: the text and four flags.
+                object.len() == FLAGS.len()
+                    && object.iter().all(|(name, value)| match name {
+                        "content" => value.as_str() == Some(&text),
+                        "special" => false,
+                        _ => FLAGS.contains(&name) && value.as_bool() == Some(token.flag(name)),
+                    })
+            }),
+            _ => false,
+        };
+        if !same {
+            let message = format!(
+                "{} is not the {text:?} of tokenizer_config.json with the flags of tokenizer.json; make them agree or \
+                 remove the file",
+                value.dumps()
+            );
+            return Err(map.error(slot, message));
+        }
     }
-    if let Some(text) = side_text(&folder.join("chat_template.jinja"))? {
-        return Ok(Some(text));
-    }
-    match Config::read_if_there(&folder.join("chat_template.json"))? {
-        Some(file) => file.get("chat_template").map_or(Ok(None), |value| only_text(value, &file)),
-        None => Ok(None),
-    }
+    Ok(())
 }

@@ -35,7 +35,7 @@ fn one_changed_byte_anywhere_is_found() {
         let options = Options { outtype, ..Options::default() };
         let mut job = Job::new(&checkpoint(dir.path(), arch), &options).unwrap();
         let tokenizer = job.checkpoint.tokenizer.take().unwrap();
-        let witness = Witness::new(&tokenizer).unwrap();
+        let witness = Witness::new(&tokenizer, &[]).unwrap();
         assert!(after(&job, dir.path(), &witness, |_, _| {}).is_none());
         let file = job.layout.clone();
         let n_tensors = file.tensors().unwrap().len();
@@ -75,7 +75,7 @@ fn a_tokenizer_that_splits_otherwise_is_found() {
     for arch in [Arch::TinyMmbert, Arch::TinyModernbert] {
         let mut job = Job::new(&checkpoint(dir.path(), arch), &Options::default()).unwrap();
         let tokenizer = job.checkpoint.tokenizer.take().unwrap();
-        let witness = Witness::new(&tokenizer).unwrap();
+        let witness = Witness::new(&tokenizer, &[]).unwrap();
         let merges = job.layout.get("tokenizer.ggml.merges").unwrap().clone();
         let crate::gguf::Value::Array(crate::gguf::Array::String(merges)) = merges else { panic!("no strings") };
         // The file is what was laid out, and the layout is wrong: every other merge is missing.

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::added;
+use super::added::{self, Added};
 use super::config::Config;
 use super::hyper::MAX_VOCAB;
-use super::special::Special;
+use super::special::{self, Special};
 use crate::error::Result;
 use crate::gguf::{self, Strings, Writer};
 use crate::json::{Object, Value};
@@ -65,6 +65,17 @@ pub struct Vocabulary {
     /// Byte-level files: `(id, flags)` pairs of the added tokens.
     added_flags: Vec<i32>,
     chat_template: Option<String>,
+    respelled: Vec<Respelled>,
+}
+
+/// An added token whose text a GGUF file of this layout cannot hold: texts with it are split otherwise than by the
+/// published package.
+#[derive(Debug, Clone)]
+pub(super) struct Respelled {
+    /// The text in `tokenizer.json`.
+    pub(super) content: String,
+    /// The text that the file's tokenizer looks for instead.
+    pub(super) read: String,
 }
 
 impl Vocabulary {
@@ -72,8 +83,13 @@ impl Vocabulary {
     pub(super) fn read(folder: &Path, n_vocab: u32) -> Result<(Self, Config)> {
         let tokenizer = Config::read(&folder.join("tokenizer.json"))?;
         let config = Config::read(&folder.join("tokenizer_config.json"))?;
-        let mut vocabulary = Self::build(&tokenizer, &config, Some(n_vocab))?;
-        vocabulary.chat_template = super::special::chat_template(folder, &config)?;
+        let (mut vocabulary, added) = Self::build(&tokenizer, &config, Some(n_vocab))?;
+        special::check_beside(folder, &config, &added)?;
+        vocabulary.chat_template = special::chat_template(folder, &config)?;
+        if vocabulary.merges.is_empty() && folder.join("merges.txt").exists() {
+            let message = "is empty, and there is a merges.txt beside it; put the merges here or remove that file";
+            return Err(tokenizer.error("model.merges", message));
+        }
         Ok((vocabulary, tokenizer))
     }
 
@@ -89,15 +105,16 @@ impl Vocabulary {
             names.insert(slot, name);
         }
         let config = Config::new(&path.with_file_name("tokenizer_config.json"), names);
-        Self::build(&tokenizer, &config, None)
+        Ok(Self::build(&tokenizer, &config, None)?.0)
     }
 
-    fn build(tokenizer: &Config, config: &Config, n_vocab: Option<u32>) -> Result<Self> {
+    fn build(tokenizer: &Config, config: &Config, n_vocab: Option<u32>) -> Result<(Self, Vec<Added>)> {
         let family = family(tokenizer)?;
         let nfc = normalizer(tokenizer, family)?;
         let model = model(tokenizer, family)?;
         let added = added::read(tokenizer, family)?;
         let ids = vocab_ids(tokenizer, model)?;
+        added::check_ids(tokenizer, &added, &ids)?;
         let special = Special::read(tokenizer, config, &added)?;
         if family == Family::MetaspaceBpe {
             unknown(tokenizer, config, model, special.unk.as_deref())?;
@@ -125,28 +142,40 @@ impl Vocabulary {
                 return Err(tokenizer.error("model.vocab", format!("two tokens have the id {id}")));
             }
         }
+        let mut respelled = Vec::new();
         for token in &added {
-            if let Some(&id) = ids.get(token.content.as_str())
-                && id != token.id
-            {
-                let message = format!("{:?} has the id {} here and {id} in model.vocab", token.content, token.id);
-                return Err(tokenizer.error("added_tokens", message));
-            }
-            let text = token.decoded(tokenizer.get("decoder"), family);
-            if special.is_control(token) || added::looks_special(&text) {
-                slots.replace(token.id, text, CONTROL);
+            let text = token.decoded(tokenizer.get("decoder"), family).ok_or_else(|| {
+                let message = format!("{:?} decodes to bytes that are not text; set normalized to true", token.content);
+                tokenizer.error("added_tokens", message)
+            })?;
+            let (text, ty) = if special.is_control(token) || added::looks_special(&text) {
+                (text, CONTROL)
             } else {
-                slots.replace(token.id, text.replace('\u{2581}', " "), USER_DEFINED);
+                (text.replace('\u{2581}', " "), USER_DEFINED)
+            };
+            // What a tokenizer makes of the stored text: only a metaspace one puts the U+2581 back.
+            let metaspace = family == Family::MetaspaceBpe && ty == USER_DEFINED;
+            let read = if metaspace { text.replace(' ', "\u{2581}") } else { text.clone() };
+            if read != token.content {
+                respelled.push(Respelled { content: token.content.clone(), read });
             }
+            slots.replace(token.id, text, ty);
         }
         let (tokens, types) = slots.finish();
         let added_flags = added.iter().flat_map(|a| [a.id as i32, a.flags()]).collect();
-        Ok(Self { family, nfc, tokens, types, merges, special, added_flags, chat_template: None })
+        let vocabulary =
+            Self { family, nfc, tokens, types, merges, special, added_flags, chat_template: None, respelled };
+        Ok((vocabulary, added))
     }
 
     /// The kind of tokenizer.
     pub fn family(&self) -> Family {
         self.family
+    }
+
+    /// The added tokens that lose their text in a file.
+    pub(super) fn respelled(&self) -> &[Respelled] {
+        &self.respelled
     }
 
     /// Number of ids.
@@ -183,8 +212,8 @@ impl Vocabulary {
         for &(key, id) in &self.special.ids {
             out.set(key, id);
         }
-        for key in ["add_bos_token", "add_eos_token", "add_sep_token"] {
-            out.set(format!("tokenizer.ggml.{key}"), true);
+        for kind in self.special.adds {
+            out.set(format!("tokenizer.ggml.add_{kind}_token"), true);
         }
         if let Some(template) = self.chat_template.as_deref().filter(|t| !t.is_empty()) {
             out.set("tokenizer.chat_template", template);
@@ -364,6 +393,11 @@ fn merges(tokenizer: &Config, model: &Value, ids: &HashMap<&str, u32>) -> Result
     let Some(list) = model.get("merges").and_then(Value::as_array) else {
         return Err(tokenizer.error("model.merges", "is missing or not an array"));
     };
+    let texts = list.first().is_some_and(|first| first.as_str().is_some());
+    if let Some(i) = list.iter().position(|merge| merge.as_str().is_some() != texts) {
+        let message = "is written in another form than the first; all must be texts, or all pairs";
+        return Err(tokenizer.error(&format!("model.merges[{i}]"), message));
+    }
     let mut merges = Vec::with_capacity(list.len());
     let mut joined = String::new();
     for (i, merge) in list.iter().enumerate() {

@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokenizers::tokenizer::{OffsetReferential, OffsetType, PreTokenizer as _};
 
 use super::config::Config;
+use super::vocabulary::Respelled;
 use super::{added, probe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Object, Value};
@@ -27,13 +28,14 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Asks the other tokenizer about the probes.
+    /// Asks the other tokenizer about the probes, but those with a token that is `respelled`: the file is known to be
+    /// wrong about them, and the conversion says so.
     ///
     /// # Errors
     /// The library refuses the file: Python would too.
-    pub(super) fn new(tokenizer: &Config) -> Result<Self> {
+    pub(super) fn new(tokenizer: &Config, respelled: &[Respelled]) -> Result<Self> {
         // The file was read and checked before, so this is not expected to fail; but it is the code of others.
-        let asked = catch_unwind(AssertUnwindSafe(|| ask(tokenizer)));
+        let asked = catch_unwind(AssertUnwindSafe(|| ask(tokenizer, respelled)));
         let probes = asked.unwrap_or_else(|_| Err("it failed".into())).map_err(|message| {
             let message = format!(
                 "the tokenizers library, which the published package reads this file with, refuses it: {message}; repair \
@@ -69,9 +71,10 @@ impl Witness {
 
 type Outcome<T> = std::result::Result<T, String>;
 
-fn ask(tokenizer: &Config) -> Outcome<Vec<(String, Vec<u32>)>> {
+fn ask(tokenizer: &Config, respelled: &[Respelled]) -> Outcome<Vec<(String, Vec<u32>)>> {
     let all = Entries::of(tokenizer)?;
-    let texts = probes(&all);
+    let mut texts = probes(&all);
+    texts.retain(|text| !respelled.iter().any(|token| text.contains(&token.content) || text.contains(&token.read)));
     let bare = all.load(|_| false)?;
     let mut words = HashSet::new();
     for text in &texts {
@@ -170,7 +173,7 @@ fn probes(all: &Entries<'_>) -> Vec<String> {
     let step = (all.vocab.len() / N_SAMPLED).max(1);
     for token in all.vocab.keys().step_by(step) {
         texts.push(token.replace('\u{2581}', " "));
-        texts.extend(added::decoded(token));
+        texts.extend(added::bytes(token).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
     }
     let step = (all.added.len() / N_ADDED).max(1);
     for (token, _) in all.added.iter().step_by(step) {

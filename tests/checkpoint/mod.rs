@@ -3,9 +3,10 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use laya::convert::{Options, convert_to};
+use laya::gguf::File;
 
 pub(crate) const AGENT: &str = r#"{"encoder": "x", "head_layers": 1, "max_len": 64, "head_max_len": 32, "act_costs": {"escalate": 0.5},
     "temperature": [1.0, 1.5, 2], "temperature_by_options": {"choice:2": 1.25, "noul:2": "0.5"}}"#;
@@ -26,15 +27,18 @@ pub(crate) const TOKENIZER: &str = r#"{"version": "1.0", "added_tokens": [
     "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
     "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true},
     "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<bos>", "type_id": 0}},
-        {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<eos>", "type_id": 0}}]},
+        {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<eos>", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"<bos>": {"id": "<bos>", "ids": [2], "tokens": ["<bos>"]},
+            "<eos>": {"id": "<eos>", "ids": [1], "tokens": ["<eos>"]}}},
     "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
         {"type": "ByteFallback"}, {"type": "Fuse"}]},
     "model": {"type": "BPE", "dropout": null, "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
         "ignore_merges": false, "vocab": {"<pad>": 0, "<eos>": 1, "<bos>": 2, "<unk>": 3, "<mask>": 4, "▁": 5, "a": 6, "b": 7,
-        "▁a": 8, "ab": 9, "▁ab": 10, "c": 11}, "merges": [["▁", "a"], ["a", "b"], "▁a b"]}}"#;
+        "▁a": 8, "ab": 9, "▁ab": 10, "c": 11}, "merges": [["▁", "a"], ["a", "b"], ["▁a", "b"]]}}"#;
 
 pub(crate) const TOKENIZER_CONFIG: &str = r#"{"bos_token": "<bos>", "cls_token": "<bos>", "eos_token": "<eos>", "sep_token": "<eos>",
-    "mask_token": {"content": "<mask>", "lstrip": true}, "pad_token": "<pad>", "unk_token": "<unk>", "extra_special_tokens": ["<pad>"],
+    "mask_token": {"__type": "AddedToken", "content": "<mask>", "lstrip": true}, "pad_token": "<pad>", "unk_token": "<unk>", "extra_special_tokens": ["<pad>"],
     "tokenizer_class": "PreTrainedTokenizerFast", "chat_template": "{{ x }}"}"#;
 
 const CARD: &str = "---\nlicense: [mit, 'x']\ntags:\n- a\n- no\ndescription: \"d \\u00e9\" # c\nbase_model: o/n-7B-v1\nx:\n  y: 1\n---\n# t\n";
@@ -131,4 +135,87 @@ pub(crate) fn run(dir: &Path) -> Result<Vec<u8>, String> {
         Ok(_) => Ok(out),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// A checkpoint that a test changes.
+pub(crate) struct Case {
+    folder: tempfile::TempDir,
+    pub(crate) dir: PathBuf,
+}
+
+impl Case {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("a-checkpoint-1K");
+        checkpoint(&dir);
+        Self { folder, dir }
+    }
+
+    /// A place for files that are not the checkpoint's.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The checkpoint converted.
+    #[track_caller]
+    pub(crate) fn file(&self) -> File {
+        File::from_bytes(self.bytes()).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        run(&self.dir).unwrap()
+    }
+
+    /// The message of the refusal says all `parts`.
+    #[track_caller]
+    pub(crate) fn refused(&self, parts: &[&str]) {
+        let message = run(&self.dir).map(|_| ()).unwrap_err();
+        for part in parts {
+            assert!(message.contains(part), "{message:?} does not say {part:?}");
+        }
+    }
+
+    /// Adds or replaces a file.
+    pub(crate) fn write(&self, file: &str, text: &str) -> &Self {
+        write(&self.dir, file, text.as_bytes());
+        self
+    }
+
+    /// The file with one text replaced by another.
+    #[track_caller]
+    pub(crate) fn with(&self, file: &str, from: &str, to: &str) -> &Self {
+        let text = fs::read_to_string(self.dir.join(file)).unwrap();
+        assert!(text.contains(from), "{file} has no {from:?}");
+        self.write(file, &text.replace(from, to))
+    }
+}
+
+/// One change of encoder/config.json, refused with file and `parts`.
+#[track_caller]
+pub(crate) fn encoder(from: &str, to: &str, parts: &[&str]) {
+    changed("encoder/config.json", from, to, parts);
+}
+
+/// One change of rl_agent_config.json.
+#[track_caller]
+pub(crate) fn agent(from: &str, to: &str, parts: &[&str]) {
+    changed("rl_agent_config.json", from, to, parts);
+}
+
+/// One change of tokenizer.json.
+#[track_caller]
+pub(crate) fn tokenizer(from: &str, to: &str, parts: &[&str]) {
+    changed("tokenizer/tokenizer.json", from, to, parts);
+}
+
+/// One change of tokenizer_config.json.
+#[track_caller]
+pub(crate) fn tokenizer_config(from: &str, to: &str, parts: &[&str]) {
+    changed("tokenizer/tokenizer_config.json", from, to, parts);
+}
+
+#[track_caller]
+fn changed(file: &str, from: &str, to: &str, parts: &[&str]) {
+    Case::new().with(file, from, to).refused(&[&[file], parts].concat());
 }

@@ -103,6 +103,8 @@ impl Arch {
             pattern: 3,
             rope_global: 160_000.0,
             rope_local: if mmbert { 160_000.0 } else { 10_000.0 },
+            says_not_causal: false,
+            says_gelu: true,
             head_layers: 2,
             max_len,
             head_max_len,
