@@ -142,7 +142,7 @@ impl Metadata {
 }
 
 /// The last part of the path; of a path such as `.` the directory it stands for.
-fn directory_name(dir: &Path) -> String {
+pub(super) fn directory_name(dir: &Path) -> String {
     let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let real = || dir.canonicalize().ok().and_then(|dir| named(&dir));
     named(dir).or_else(real).unwrap_or_default()
