@@ -319,3 +319,44 @@ fn killed_while_a_checkpoint_is_converted() {
     println!("{n_writing} of 20 were killed while they wrote");
     assert!(converts() == whole);
 }
+
+#[test]
+fn the_list_for_machines_has_what_the_table_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let (code, _, stderr) = run(laya_cli(&tiny(), &cache, &["--tokenize", "-"]), b"text");
+    assert_eq!(code, Some(0), "{stderr}");
+    let convert = |arguments: &[&str]| {
+        let mut command = tool(env!("CARGO_BIN_EXE_laya-convert"), &["cache"]);
+        command.args(arguments).env("LAYA_CACHE", &cache);
+        let (code, stdout, stderr) = run(command, b"");
+        assert_eq!(code, Some(0), "{stderr}");
+        (stdout, stderr)
+    };
+    let list = parsed(&convert(&["list", "--json"]).0);
+    assert_eq!(list.get("cache").and_then(Value::as_str), cache.to_str());
+    let entries = list.get("entries").and_then(Value::as_array).unwrap();
+    let [entry] = entries else { panic!("{} entries", entries.len()) };
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap();
+    assert_eq!(text("model"), cached(&cache).to_str().unwrap());
+    assert_eq!(text("key"), cached(&cache).parent().unwrap().file_name().unwrap());
+    assert_eq!((text("name"), text("outtype"), text("state")), ("checkpoint", "f16", "ok"));
+    assert_eq!(text("checkpoint"), tiny().to_str().unwrap());
+    assert_eq!(entry.get("n_bytes"), list.get("n_bytes"));
+    let (table, _) = convert(&["list"]);
+    for cell in [&text("key")[..12], "checkpoint", "f16", "ok", tiny().to_str().unwrap()] {
+        assert!(table.lines().nth(1).unwrap().split_whitespace().any(|word| word == cell), "{cell}: {table}");
+    }
+
+    // One that a process holds is noted and stays.
+    let lock = fs::File::options().write(true).open(cached(&cache).with_file_name("lock")).unwrap();
+    lock.lock().unwrap();
+    let (stdout, stderr) = convert(&["prune", "--all"]);
+    assert!(stdout.starts_with("removed 0 entries, 0 B; 1 entry, "), "{stdout}");
+    assert!(stderr.starts_with("laya-convert: note: kept ") && stderr.contains("a process is using it"), "{stderr}");
+    drop(lock);
+    let (stdout, stderr) = convert(&["prune", "--all"]);
+    assert!(stdout.contains(" checkpoint f16 (") && stdout.contains("; 0 entries, 0 B left in "), "{stdout}");
+    assert_eq!(stderr, "");
+    assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);
+}
