@@ -4,7 +4,7 @@ use super::engine::EngineArguments;
 use super::exit::{self, EXIT_HELP, Exit, Stop};
 use super::input::Input;
 use super::line::{self, Line, Lines};
-use super::model::ModelArguments;
+use super::model::{ModelArguments, ModelFile};
 use super::stdout::Stdout;
 use super::{output, stderr, stream};
 use crate::engine::Engine;
@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Place};
 use crate::json;
 use crate::readout::Adjustment;
 use crate::request::{Limits, Request};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const TOOL: &str = "laya-cli";
@@ -37,10 +37,11 @@ Examples:
   laya-cli -m model.gguf -f - < request.json           the same, from standard input
   laya-cli -m model.gguf --jsonl requests.jsonl        one request a line, one answer a line
   laya-cli -m model.gguf --tokenize texts.txt          token ids of each line
+  laya-cli -m checkpoint/ -f request.json              converts it the first time
 
-A model is made from a checkpoint directory with laya-convert. A line of --jsonl that cannot be
-answered gives {\"error\": ...}, the other lines are answered, and the exit code is 1. Interrupting
-keeps the answers printed so far, each a whole line.
+A model file is made from a checkpoint directory with laya-convert, or on the way with -m DIR. A
+line of --jsonl that cannot be answered gives {\"error\": ...}, the other lines are answered, and the
+exit code is 1. Interrupting keeps the answers printed so far, each a whole line.
 ";
 
 #[derive(Debug, clap::Parser)]
@@ -73,14 +74,14 @@ struct InputArguments {
 pub fn main() -> ExitCode {
     exit::main(TOOL, |arguments: Arguments| {
         let Arguments { model, input, engine } = arguments;
-        let model = model.path()?;
+        let model = model.file(TOOL)?;
         if let Some(file) = input.tokenize {
-            return tokenize(&Engine::open_tokenizer(&model)?, &file.into());
+            return tokenize(&Engine::open_tokenizer(&model.path)?, &file.into());
         }
-        let engine = engine.open(&model)?;
+        let engine = engine.open(&model.path)?;
         match (input.file, input.jsonl) {
             (Some(file), _) => one(&engine, &model, &file.into()),
-            (_, Some(file)) => stream::answer(TOOL, engine, &model.to_string_lossy(), &file.into()),
+            (_, Some(file)) => stream::answer(TOOL, engine, &model.name.to_string_lossy(), &file.into()),
             // clap requires one of the three.
             (None, None) => {
                 Err(Error::new(ErrorKind::Usage, "nothing to answer: give -f, --jsonl or --tokenize").into())
@@ -90,7 +91,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Answers the one request of `input`.
-fn one(engine: &Engine, model: &Path, input: &Input) -> Result<Exit, Stop> {
+fn one(engine: &Engine, model: &ModelFile, input: &Input) -> Result<Exit, Stop> {
     let bytes = input.read()?;
     if line::is_blank(&bytes) {
         let message = "is empty; a request is a JSON object with \"state\" and \"questions\"";
@@ -103,12 +104,12 @@ fn one(engine: &Engine, model: &Path, input: &Input) -> Result<Exit, Stop> {
     drop(bytes);
     let in_file = |error: Error| {
         let model_at_fault = error.kind() == ErrorKind::Model;
-        error.in_file(if model_at_fault { model } else { input.name() })
+        error.in_file(if model_at_fault { model.path.as_path() } else { input.name() })
     };
     let request = Request::take(body, &Limits::default()).map_err(|error| in_file(error.into()))?;
     let response = engine.answer(&request).map_err(in_file)?;
     note_adjustments(engine);
-    Stdout::open().line(output::answered(&model.to_string_lossy(), request, response).dumps_indent(2))?;
+    Stdout::open().line(output::answered(&model.name.to_string_lossy(), request, response).dumps_indent(2))?;
     Ok(Exit::Done)
 }
 

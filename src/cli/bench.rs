@@ -77,10 +77,10 @@ pub fn main() -> ExitCode {
 
 fn roofline(arguments: RooflineArguments) -> Result<Exit, Stop> {
     let RooflineArguments { model, tokens, rows, repeats, json, speed } = arguments;
-    let model = model.named();
+    let model = model.named(TOOL)?;
     let (isa, n_threads) = speed.choice()?;
     let options = Options { n_threads: Some(n_threads), isa: Some(isa), ..Options::default() };
-    let engine = model.map(|model| Engine::open(&model, &options)).transpose()?;
+    let engine = model.map(|model| Engine::open(&model.path, &options)).transpose()?;
     let mut counts = vec![1, n_threads];
     counts.dedup();
     let machines = counts.iter().map(|count| Machine::measure(isa, *count)).collect::<Result<Vec<_>, _>>()?;

@@ -1,5 +1,6 @@
 //! `laya-convert`: makes model files, and compares them.
 
+use super::cache::{self, CacheArguments};
 use super::exit::{self, COMPARE_EXIT_HELP, Exit, Stop};
 use super::progress::Progress;
 use super::quantize::{self, QuantizeArguments};
@@ -50,6 +51,7 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Cache(CacheArguments),
     Quantize(QuantizeArguments),
     Synth(SynthArguments),
 }
@@ -118,6 +120,7 @@ fn layout() -> impl TypedValueParser<Value = Layout> {
 /// Runs the tool on the arguments of this process.
 pub fn main() -> ExitCode {
     exit::main(TOOL, |arguments: Arguments| match arguments.command {
+        Some(Command::Cache(arguments)) => cache::cache(arguments),
         Some(Command::Quantize(arguments)) => quantize::quantize(arguments),
         Some(Command::Synth(arguments)) => synth::synth(arguments),
         None => match arguments.convert.compare.as_slice() {
@@ -190,6 +193,11 @@ mod tests {
         let mut help = command.render_long_help().to_string();
         for name in ["quantize", "synth"] {
             help += &command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+        }
+        let cache = command.find_subcommand_mut("cache").unwrap();
+        help += &cache.render_long_help().to_string();
+        for name in ["list", "prune"] {
+            help += &cache.find_subcommand_mut(name).unwrap().render_long_help().to_string();
         }
         for line in help.lines() {
             assert!(line.chars().count() <= 100, "{line}");

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod bench;
+mod cache;
 pub mod cargo;
 pub mod convert;
 mod engine;

@@ -1,6 +1,13 @@
 //! Which model file to open, and the arguments every tool that runs a model shares.
+//!
+//! A checkpoint directory is a model too: it is converted once, and the file in the cache is opened like any other.
 
+use super::progress::Progress;
+use super::{cache, stderr};
+use crate::convert::Outtype;
+use crate::convert::cache::Event;
 use crate::error::{Error, ErrorKind, Result};
+use indicatif::HumanBytes;
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,23 +18,91 @@ const VARIABLE: &str = "LAYA_MODEL";
 /// Arguments of a tool that runs a model.
 #[derive(Debug, clap::Args)]
 pub(super) struct ModelArguments {
-    /// Model file (GGUF). Without it: $LAYA_MODEL, then model.gguf in the user's laya configuration directory
-    #[arg(short, long, value_name = "MODEL.gguf")]
+    /// Model file (GGUF), or a checkpoint directory. Without it: $LAYA_MODEL, then model.gguf in the
+    /// user's laya configuration directory
+    #[arg(short, long, value_name = "MODEL.gguf|DIR")]
     model: Option<PathBuf>,
+    /// Conversion cache. Without it: $LAYA_CACHE, then laya/gguf in the user's cache directory
+    #[arg(long, value_name = "DIR", help_heading = CONVERSION)]
+    convert_cache: Option<PathBuf>,
+    /// How matrices are stored: f32, f16 or q8_0-mixed
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = convert_type, help_heading = CONVERSION)]
+    convert_type: Outtype,
+}
+
+const CONVERSION: &str = "A checkpoint directory as the model (converted once, then kept in the cache)";
+
+/// Reads a type the accuracy of which is known.
+fn convert_type(text: &str) -> Result<Outtype, String> {
+    const OFFERED: [Outtype; 3] = [Outtype::F32, Outtype::F16, Outtype::Q8_0Mixed];
+    match text.parse() {
+        Ok(outtype) if OFFERED.contains(&outtype) => Ok(outtype),
+        Ok(Outtype::Q8_0) => {
+            Err("q8_0 quantizes the embeddings, the scorer and the act head too, and its accuracy is not \
+                                  measured; q8_0-mixed is the recipe that protects them"
+                .into())
+        }
+        _ => Err(format!("it is one of {}", OFFERED.map(Outtype::as_str).join(", "))),
+    }
+}
+
+/// A model, ready to be opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ModelFile {
+    /// As it was named.
+    pub(super) name: PathBuf,
+    /// The file (GGUF).
+    pub(super) path: PathBuf,
 }
 
 impl ModelArguments {
-    /// The model file named on the command line or in the environment; none is fine.
-    pub(super) fn named(self) -> Option<PathBuf> {
-        self.model.or_else(|| env::var_os(VARIABLE).filter(|text| !text.is_empty()).map(PathBuf::from))
-    }
-
-    /// The model file to open.
+    /// The model named on the command line or in the environment; none is fine. A checkpoint directory is converted, or
+    /// found converted; `tool` is who says so.
     ///
     /// # Errors
-    /// None is named and none is in the user's configuration directory.
-    pub(super) fn path(self) -> Result<PathBuf> {
-        find(self.model, |name| env::var_os(name))
+    /// The checkpoint cannot be converted.
+    pub(super) fn named(self, tool: &str) -> Result<Option<ModelFile>> {
+        let variable = || env::var_os(VARIABLE).filter(|text| !text.is_empty()).map(PathBuf::from);
+        let name = self.model.clone().or_else(variable);
+        name.map(|name| self.ready(tool, name)).transpose()
+    }
+
+    /// The model to open, as [`ModelArguments::named`].
+    ///
+    /// # Errors
+    /// None is named and none is in the user's configuration directory, or the checkpoint cannot be converted.
+    pub(super) fn file(self, tool: &str) -> Result<ModelFile> {
+        let name = find(self.model.clone(), |name| env::var_os(name))?;
+        self.ready(tool, name)
+    }
+
+    /// The model called `name`, which is converted or found converted if it is a directory.
+    fn ready(self, tool: &str, name: PathBuf) -> Result<ModelFile> {
+        if !name.is_dir() {
+            return Ok(ModelFile { path: name.clone(), name });
+        }
+        let cache = cache::named(self.convert_cache)?;
+        let outtype = self.convert_type;
+        // It shows once there is something to show.
+        let mut progress = None;
+        let cached = cache.open(&name, outtype, &mut |event| match event {
+            Event::Waiting => stderr::line("laya: waiting for another process, which converts this checkpoint"),
+            Event::Converting { done, total } => {
+                progress.get_or_insert_with(Progress::over_bytes).written(done, total);
+            }
+        });
+        drop(progress);
+        let cached = cached?;
+        for note in &cached.notes {
+            stderr::note(tool, note);
+        }
+        let path = cached.path;
+        let facts = format!("({}, {})", outtype.as_str(), HumanBytes(cached.n_bytes));
+        stderr::line(&match cached.convert_time {
+            Some(time) => format!("laya: converted: {} in {:.2} s {facts}", path.display(), time.as_secs_f64()),
+            None => format!("laya: cache hit: {} {facts}", path.display()),
+        });
+        Ok(ModelFile { name, path })
     }
 }
 
@@ -49,8 +124,8 @@ fn find(given: Option<PathBuf>, variable: impl Fn(&str) -> Option<OsString>) -> 
         place => {
             let or_put = place.map_or(String::new(), |model| format!(", or put one at {}", model.display()));
             let message = format!(
-                "no model: name one with -m MODEL.gguf, or in ${VARIABLE}{or_put}; to make one from a checkpoint \
-                 directory: laya-convert CHECKPOINT -o model.gguf"
+                "no model: name a model file or a checkpoint directory with -m, or in ${VARIABLE}{or_put}; to make a \
+                 model file from a checkpoint directory: laya-convert CHECKPOINT -o model.gguf"
             );
             Err(Error::new(ErrorKind::Usage, message))
         }
@@ -88,5 +163,13 @@ mod tests {
             find(Some("given.gguf".into()), set(&[(VARIABLE, "env.gguf")])).unwrap(),
             PathBuf::from("given.gguf")
         );
+    }
+    #[test]
+    fn types_of_known_accuracy_are_offered() {
+        for outtype in [Outtype::F32, Outtype::F16, Outtype::Q8_0Mixed] {
+            assert_eq!(convert_type(outtype.as_str()), Ok(outtype));
+        }
+        assert!(convert_type("q8_0").unwrap_err().contains("q8_0-mixed is the recipe"));
+        assert_eq!(convert_type("q4").unwrap_err(), "it is one of f32, f16, q8_0-mixed");
     }
 }

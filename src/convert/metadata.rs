@@ -151,7 +151,7 @@ impl Metadata {
 }
 
 /// The last part of the path; of a path such as `.` the directory it stands for.
-fn directory_name(dir: &Path) -> Result<String> {
+pub(super) fn directory_name(dir: &Path) -> Result<String> {
     let real = dir.canonicalize().ok();
     let Some(name) = dir.file_name().or_else(|| real.as_deref()?.file_name()) else { return Ok(String::new()) };
     name.to_str().map(str::to_owned).ok_or_else(|| {

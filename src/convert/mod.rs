@@ -22,6 +22,7 @@ use crate::gguf::{Writer, write_atomic_checked};
 use crate::tokenizer::Tokenizer;
 
 mod added;
+pub mod cache;
 mod card;
 mod checkpoint;
 mod compare;

@@ -3,9 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bench;
+mod cache;
+#[path = "../checkpoint/mod.rs"]
+mod checkpoint;
 mod family;
 mod fault;
 mod fixture;
+#[path = "../large/mod.rs"]
+mod large;
 mod output;
 mod stream;
 mod transcript;

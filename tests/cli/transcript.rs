@@ -49,9 +49,10 @@ fn transcripts_print_what_they_say() {
         .register_bin("laya-cli", Path::new(env!("CARGO_BIN_EXE_laya-cli")))
         .register_bin("laya-convert", Path::new(env!("CARGO_BIN_EXE_laya-convert")))
         .register_bin("cargo-laya", Path::new(env!("CARGO_BIN_EXE_cargo-laya")))
-        // No model and no instruction set but those a transcript names.
+        // No model, no instruction set and no cache but those a transcript names.
         .env("LAYA_MODEL", "")
         .env("LAYA_ISA", "")
+        .env("LAYA_CACHE", "cache")
         .env("XDG_CONFIG_HOME", "no-config")
         .env("APPDATA", "no-config");
     cases.run();
