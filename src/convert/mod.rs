@@ -33,6 +33,7 @@ mod safetensors;
 mod source;
 mod special;
 pub mod synth;
+mod upstream;
 pub mod vocabulary;
 
 pub use outtype::Outtype;
@@ -71,6 +72,8 @@ pub enum Layout {
     /// `general.architecture = laya`: everything the published package computes.
     #[default]
     Laya,
+    /// `general.architecture = modern-bert`: what llama.cpp runs. It has no act head.
+    ModernBert,
 }
 
 /// What a conversion did.
@@ -136,10 +139,13 @@ struct Job {
 
 impl Job {
     fn new(dir: &Path, options: &Options) -> Result<Self> {
-        let checkpoint = Checkpoint::open(dir)?;
+        let mut checkpoint = Checkpoint::open(dir)?;
+        if options.layout == Layout::ModernBert {
+            upstream::adopt(&mut checkpoint)?;
+        }
         let n_params = checkpoint.weights().fold(0u64, |sum, w| sum.saturating_add(w.shape.iter().product()));
         let metadata = Metadata::read(&checkpoint.dir, options.model_name.as_deref(), n_params)?;
-        let layout = layout(&checkpoint, &metadata, options.outtype)?;
+        let layout = layout(&checkpoint, &metadata, options)?;
         Ok(Self { checkpoint, layout, n_params })
     }
 
@@ -177,12 +183,19 @@ impl Job {
 }
 
 /// Keys and tensor infos of the file.
-fn layout(checkpoint: &Checkpoint, metadata: &Metadata, outtype: Outtype) -> Result<Writer> {
+fn layout(checkpoint: &Checkpoint, metadata: &Metadata, options: &Options) -> Result<Writer> {
     let mut out = Writer::new();
-    keys(&mut out, metadata, checkpoint, outtype);
+    match options.layout {
+        Layout::Laya => keys(&mut out, metadata, checkpoint, options.outtype),
+        Layout::ModernBert => upstream::keys(&mut out, metadata, checkpoint, options.outtype)?,
+    }
     for weight in checkpoint.weights() {
         let shape: Vec<u64> = weight.shape.iter().rev().copied().collect();
-        out.add_tensor(weight.name, &shape, outtype.tensor_type(weight.name, &shape))?;
+        let ty = match options.layout {
+            Layout::Laya => options.outtype.tensor_type(weight.name, &shape),
+            Layout::ModernBert => upstream::tensor_type(options.outtype, weight.name, &shape),
+        };
+        out.add_tensor(weight.name, &shape, ty)?;
     }
     Ok(out)
 }

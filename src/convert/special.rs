@@ -85,7 +85,7 @@ impl Special {
 }
 
 /// The token text of a slot: text, or an object with `content`.
-fn slot_text(config: &Config, slot: &str) -> Result<Option<String>> {
+pub(super) fn slot_text(config: &Config, slot: &str) -> Result<Option<String>> {
     let Some(value) = config.get(slot) else { return Ok(None) };
     let text = content(value);
     text.map(Some).ok_or_else(|| config.error(slot, format!("must name a token, not {}", value.dumps())))
