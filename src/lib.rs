@@ -20,6 +20,7 @@ pub mod error;
 pub mod gguf;
 pub mod json;
 pub mod kernels;
+pub mod layout;
 pub mod model;
 pub mod readout;
 pub mod request;

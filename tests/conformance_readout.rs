@@ -167,7 +167,7 @@ fn probabilities_sum_to_one_and_every_number_is_in_range() {
             Answer::new(&question, &random.logits(n_options), &random.logits(2), &calibration).expect("an answer");
         let sum: f64 = answer.probabilities.iter().sum();
         assert!((sum - 1.0).abs() < 1e-12, "{sum}");
-        for p in [answer.confidence, answer.answer_confidence, answer.act_probability] {
+        for p in [answer.confidence, answer.answer_confidence, answer.act_probability.expect("an act head")] {
             assert!((0.0..=1.0).contains(&p), "{p}");
         }
         let largest = answer.probabilities.iter().copied().fold(0.0, f64::max);

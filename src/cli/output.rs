@@ -29,18 +29,20 @@ pub(super) fn answered(model: &str, request: Request, response: Response) -> Val
 
 /// What the model read and computed for one question.
 fn evidence(result: QuestionResult) -> Object {
-    let act: Vec<f32> = softmax(&result.logits.act, 1.0).into_iter().map(|p| p as f32).collect();
-    let act_probability = act.first().copied().map(f64::from);
     let mut evidence = Object::new();
     evidence.insert("qtype", result.kind.as_str());
     evidence.insert("options", result.options.into_iter().collect::<Value>());
     evidence.insert("input_ids", result.sequence.ids.into_iter().collect::<Value>());
     evidence.insert("marker_pos", result.sequence.markers.into_iter().collect::<Value>());
     evidence.insert("raw_logits", doubles(&result.logits.options));
-    // A softmax in spite of its name: it is the name readers of this format know.
-    evidence.insert("act_logits", doubles(&act));
-    evidence.insert("act_raw_logits", doubles(&result.logits.act));
-    evidence.insert("act_probability", act_probability);
+    let act: Vec<f32> = softmax(&result.logits.act, 1.0).into_iter().map(|p| p as f32).collect();
+    // None from a model without an act head.
+    if let Some(act_probability) = act.first().copied().map(f64::from) {
+        // A softmax in spite of its name: it is the name readers of this format know.
+        evidence.insert("act_logits", doubles(&act));
+        evidence.insert("act_raw_logits", doubles(&result.logits.act));
+        evidence.insert("act_probability", act_probability);
+    }
     evidence
 }
 

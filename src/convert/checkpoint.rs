@@ -81,6 +81,11 @@ impl Checkpoint {
         inputs.any(|input| input.canonicalize().is_ok_and(|input| input == path))
     }
 
+    /// Gives every tensor another name in the GGUF file; one that gets none is not written.
+    pub(super) fn rename(&mut self, to: impl Fn(&str) -> Option<String>) {
+        self.names = self.names.drain().filter_map(|(source, name)| Some((source, to(&name)?))).collect();
+    }
+
     /// The tensors in the order they are written: files by name, tensors of a file by source name.
     pub(super) fn weights(&self) -> impl Iterator<Item = Weight<'_>> {
         self.shards.iter().flat_map(|shard| shard.tensors().iter().map(move |tensor| (shard, tensor))).filter_map(

@@ -46,6 +46,7 @@ pub mod synth;
 mod template;
 #[cfg(test)]
 mod tests;
+mod upstream;
 pub mod vocabulary;
 mod weight;
 mod witness;
@@ -161,17 +162,20 @@ struct Job {
 
 impl Job {
     fn new(dir: &Path, options: &Options) -> Result<Self> {
-        let checkpoint = Checkpoint::open(dir)?;
+        let mut checkpoint = Checkpoint::open(dir)?;
+        if options.layout == Layout::ModernBert {
+            upstream::adopt(&mut checkpoint)?;
+        }
         let n_params = checkpoint.weights().fold(0u64, |sum, w| sum.saturating_add(w.shape.iter().product()));
         let metadata = Metadata::read(&checkpoint.dir, options.model_name.as_deref(), n_params)?;
-        let layout = layout(&checkpoint, &metadata, options.outtype)?;
+        let layout = layout(&checkpoint, &metadata, options)?;
         Ok(Self { checkpoint, layout, n_params })
     }
 
     /// Reads the written file back.
     fn prove(&self, file: &Path, witness: &Witness, stored: &mut [Stored]) -> Result<Proof> {
         let file = proof::check(file, &self.layout, self.checkpoint.weights(), stored)?;
-        let n_probes = witness.check(&Tokenizer::from_gguf(&file)?)?;
+        let n_probes = witness.check(&Tokenizer::from_gguf(crate::layout::read(&file)?.file())?)?;
         Ok(Proof { n_tensors: stored.len(), n_probes })
     }
 
@@ -183,12 +187,19 @@ impl Job {
 }
 
 /// Keys and tensor infos of the file.
-fn layout(checkpoint: &Checkpoint, metadata: &Metadata, outtype: Outtype) -> Result<Writer> {
+fn layout(checkpoint: &Checkpoint, metadata: &Metadata, options: &Options) -> Result<Writer> {
     let mut out = Writer::new();
-    keys(&mut out, metadata, checkpoint, outtype);
+    match options.layout {
+        Layout::Laya => keys(&mut out, metadata, checkpoint, options.outtype),
+        Layout::ModernBert => upstream::keys(&mut out, metadata, checkpoint, options.outtype)?,
+    }
     for weight in checkpoint.weights() {
         let shape = weight.ne();
-        out.add_tensor(weight.name, &shape, outtype.tensor_type(weight.name, &shape))?;
+        let ty = match options.layout {
+            Layout::Laya => options.outtype.tensor_type(weight.name, &shape),
+            Layout::ModernBert => upstream::tensor_type(options.outtype, weight.name, &shape),
+        };
+        out.add_tensor(weight.name, &shape, ty)?;
     }
     Ok(out)
 }

@@ -94,16 +94,19 @@ pub enum Layout {
     /// `general.architecture = laya`: everything the published package computes.
     #[default]
     Laya,
+    /// `general.architecture = modern-bert`: what llama.cpp runs. It has no act head.
+    ModernBert,
 }
 
 impl Layout {
     /// All layouts, in the order they are listed to people.
-    pub const ALL: [Self; 1] = [Self::Laya];
+    pub const ALL: [Self; 2] = [Self::Laya, Self::ModernBert];
 
     /// The name on the command line: the file's `general.architecture`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Laya => "laya",
+            Self::ModernBert => "modern-bert",
         }
     }
 }

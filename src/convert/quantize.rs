@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::outtype::{Outtype, RECIPE_KEY};
+use super::outtype::{Layout, Outtype, RECIPE_KEY};
 use super::report::{Proof, Report, Stored};
 use super::weight::Weight;
-use super::{Progress, overwrites, proof, stream};
+use super::{Progress, overwrites, proof, stream, upstream};
 use crate::error::{Error, Result};
 use crate::gguf::{File, TensorType, Writer, write_atomic_checked};
 use crate::tokenizer::Tokenizer;
@@ -19,8 +19,8 @@ const SPEC_KEY: &str = "decision.spec";
 /// The input has floats; what is quantized already has lost what another type would keep.
 ///
 /// # Errors
-/// [`ErrorKind::Usage`] when `out` is the input; [`ErrorKind::Model`] when the input is no decision model of the laya layout
-/// or is quantized; [`ErrorKind::Checkpoint`] for values that the type cannot hold, with the tensor; else as
+/// [`ErrorKind::Usage`] when `out` is the input; [`ErrorKind::Model`] when the input is no decision model or is
+/// quantized; [`ErrorKind::Checkpoint`] for values that the type cannot hold, with the tensor; else as
 /// [`super::convert`].
 pub fn quantize(
     input: &Path,
@@ -70,14 +70,9 @@ struct Source {
 impl Source {
     fn open(path: &Path, outtype: Outtype) -> Result<Self> {
         let file = File::open(path)?;
-        match file.str("general.architecture")? {
-            Some("laya") => {}
-            Some(other) => {
-                let message = format!("is {other:?}; only files of the laya layout can be quantized");
-                return Err(file.error(message).at_key("general.architecture"));
-            }
-            None => return Err(file.error("is missing; this is no decision model").at_key("general.architecture")),
-        }
+        // Whether it is a decision model, and of which layout.
+        crate::layout::read(&file)?;
+        let upstream = file.str("general.architecture")? == Some(Layout::ModernBert.as_str());
         for tensor in file.tensors() {
             if !matches!(tensor.ty, TensorType::F32 | TensorType::F16 | TensorType::BF16) {
                 let message = format!("is {} already; quantize the f32 or f16 file it was made from", tensor.ty);
@@ -94,7 +89,8 @@ impl Source {
             layout.set(RECIPE_KEY, recipe);
         }
         for tensor in file.tensors() {
-            layout.add_tensor(&*tensor.name, &tensor.shape, outtype.tensor_type(&tensor.name, &tensor.shape))?;
+            let ty = if upstream { upstream::tensor_type } else { Outtype::tensor_type };
+            layout.add_tensor(&*tensor.name, &tensor.shape, ty(outtype, &tensor.name, &tensor.shape))?;
         }
         let shapes = file.tensors().iter().map(|tensor| tensor.shape.iter().rev().copied().collect()).collect();
         Ok(Self { file, shapes, layout })
@@ -109,7 +105,7 @@ impl Source {
     /// Reads the written file back; its tokenizer must be one.
     fn prove(&self, file: &Path, stored: &mut [Stored]) -> Result<Proof> {
         let file = proof::check(file, &self.layout, self.weights(), stored)?;
-        Tokenizer::from_gguf(&file).map_err(|e| Error::new(e.kind(), e.message()))?;
+        Tokenizer::from_gguf(crate::layout::read(&file)?.file()).map_err(|e| Error::new(e.kind(), e.message()))?;
         Ok(Proof { n_tensors: stored.len(), n_probes: 0 })
     }
 

@@ -84,11 +84,12 @@ impl Special {
 }
 
 /// The token text of a slot: text, or an object with `content`.
-fn slot_text(config: &Config, slot: &str) -> Result<Option<String>> {
+pub(super) fn slot_text(config: &Config, slot: &str) -> Result<Option<String>> {
     config.get(slot).map(|value| token_text(config, slot, value)).transpose()
 }
 
-/// A token as text, or as an object in the form that transformers takes for one.
+/// A token as text, or as an object in the form that transformers writes. It reads one only with its `__type`; without it
+/// there is no doubt what is meant either.
 fn token_text(config: &Config, key: &str, value: &Value) -> Result<String> {
     let text = match value {
         Value::String(text) => Some(text.clone()),
@@ -98,13 +99,13 @@ fn token_text(config: &Config, key: &str, value: &Value) -> Result<String> {
                 "__type" => value.as_str() == Some("AddedToken"),
                 _ => FLAGS.contains(&name) && value.as_bool().is_some(),
             });
-            let typed = object.contains_key("__type");
-            (good && typed).then(|| content(value)).flatten()
+            good.then(|| content(value)).flatten()
         }
         _ => None,
     };
     text.ok_or_else(|| {
-        let message = format!("must name a token, as text or as an object of __type AddedToken, not {}", value.dumps());
+        let message =
+            format!("must name a token, as text or as an object with content and flags, not {}", value.dumps());
         config.error(key, message)
     })
 }

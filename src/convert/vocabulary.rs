@@ -47,9 +47,9 @@ pub(super) fn budget(family: Family) -> (u32, u32) {
 }
 
 /// ggml's token types.
-const NORMAL: i32 = 1;
+pub(super) const NORMAL: i32 = 1;
 const CONTROL: i32 = 3;
-const USER_DEFINED: i32 = 4;
+pub(super) const USER_DEFINED: i32 = 4;
 const UNUSED: i32 = 5;
 
 /// A vocabulary as the GGUF file holds it.
@@ -57,14 +57,16 @@ const UNUSED: i32 = 5;
 pub struct Vocabulary {
     family: Family,
     /// Byte-level files state `nfc` or `none`.
-    nfc: bool,
-    tokens: Vec<String>,
-    types: Vec<i32>,
-    merges: Vec<String>,
-    special: Special,
-    /// Byte-level files: `(id, flags)` pairs of the added tokens.
-    added_flags: Vec<i32>,
-    chat_template: Option<String>,
+    pub(super) nfc: bool,
+    pub(super) tokens: Vec<String>,
+    pub(super) types: Vec<i32>,
+    pub(super) merges: Vec<String>,
+    pub(super) special: Special,
+    /// `(id, flags)` pairs of the added tokens, which byte-level files state.
+    pub(super) added_flags: Vec<i32>,
+    pub(super) chat_template: Option<String>,
+    /// Whether the tokens `bos`, `eos` and `sep` frame a text of its own.
+    pub(super) adds: [bool; 3],
     respelled: Vec<Respelled>,
 }
 
@@ -163,8 +165,10 @@ impl Vocabulary {
         }
         let (tokens, types) = slots.finish();
         let added_flags = added.iter().flat_map(|a| [a.id as i32, a.flags()]).collect();
+        let adds = super::upstream::adds(tokenizer, config)?;
+        let chat_template = None;
         let vocabulary =
-            Self { family, nfc, tokens, types, merges, special, added_flags, chat_template: None, respelled };
+            Self { family, nfc, tokens, types, merges, special, added_flags, chat_template, adds, respelled };
         Ok((vocabulary, added))
     }
 

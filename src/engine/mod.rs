@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::File;
 use crate::kernels::topology::default_threads;
 use crate::kernels::{InstructionSet, Threads};
+use crate::layout;
 use crate::model::{Config, Model};
 use crate::readout::Calibration;
 use crate::request::{Reason, Request, RequestError, Truncation};
@@ -76,8 +77,10 @@ impl Engine {
     /// As [`Engine::open`], as far as the hyperparameters and the vocabulary go.
     pub fn open_tokenizer(path: &Path) -> Result<Tokenizer> {
         let file = open_file(path)?;
+        let view = layout::read(&file)?;
         // Another model's file may hold a vocabulary too; only that of a decision model is one a row is made with.
-        Config::from_gguf(&file).and_then(|_| Tokenizer::from_gguf(&file)).map_err(|error| error.in_file(path))
+        let tokenizer = Config::from_gguf(view.file()).and_then(|_| Tokenizer::from_gguf(view.file()));
+        tokenizer.map_err(|error| view.in_own_names(error).in_file(path))
     }
 
     /// Loads a GGUF that was read already.
@@ -85,6 +88,12 @@ impl Engine {
     /// # Errors
     /// As [`Engine::open`].
     pub fn from_gguf(file: &File, options: &Options) -> Result<Self> {
+        let view = layout::read(file)?;
+        Self::load(view.file(), options).map_err(|error| view.in_own_names(error))
+    }
+
+    /// Loads a file of the laya layout.
+    fn load(file: &File, options: &Options) -> Result<Self> {
         // The model first: its errors say most about a file of another kind.
         let threads = Threads::new(options.n_threads.unwrap_or_else(default_threads))?;
         let parallel = threads.count() > 1;

@@ -75,6 +75,34 @@ impl File {
         Ok(Self { map, path: None, keys, key_index, tensors, tensor_index, alignment, data_start })
     }
 
+    /// This file under other names: with `keys` instead of its own, and its tensors called `names`, in their order
+    /// (`[n_tensors]`). The data stays where it is; both share it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Gguf`] when two keys or two tensors would have one name, or there is not a name for each tensor.
+    pub fn renamed(&self, keys: Vec<(String, Value)>, names: Vec<String>) -> Result<Self> {
+        if names.len() != self.tensors.len() {
+            let message = format!("{} names for {} tensors", names.len(), self.tensors.len());
+            return Err(self.locate(Error::new(ErrorKind::Gguf, message)));
+        }
+        let mut key_index = HashMap::with_capacity(keys.len());
+        for (i, (key, _)) in keys.iter().enumerate() {
+            if key_index.insert(key.clone(), i).is_some() {
+                return Err(self.locate(Error::new(ErrorKind::Gguf, "would be there twice").at_key(key)));
+            }
+        }
+        let mut tensor_index = HashMap::with_capacity(names.len());
+        for (i, name) in names.iter().enumerate() {
+            if tensor_index.insert(name.clone(), i).is_some() {
+                return Err(self.locate(Error::new(ErrorKind::Gguf, "would be there twice").at_tensor(name)));
+            }
+        }
+        let tensors = self.tensors.iter().zip(names).map(|(tensor, name)| TensorInfo { name, ..tensor.clone() });
+        let tensors = tensors.collect();
+        let (map, path) = (Arc::clone(&self.map), self.path.clone());
+        Ok(Self { map, path, keys, key_index, tensors, tensor_index, ..*self })
+    }
+
     /// Where the file was read from.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()

@@ -38,7 +38,7 @@ pub struct Config {
     pub n_head_layer: usize,
     /// Rows of the type embedding.
     pub n_question_type: usize,
-    /// Outputs of the act head.
+    /// Outputs of the act head; 0 for a model without one.
     pub n_act: usize,
     /// Longest row, tokens.
     pub max_len: usize,
@@ -75,7 +75,7 @@ impl Config {
             head_norm_epsilon: 0.0,
             n_head_layer: reader.optional("laya.head_layers", 2)? as usize,
             n_question_type: reader.optional("laya.n_qtype", 3)? as usize,
-            n_act: reader.optional("laya.act_classes", 2)? as usize,
+            n_act: act_classes(file)?,
             max_len: reader.optional("laya.max_len", 1024)? as usize,
             head_max_len: reader.optional("laya.head_max_len", 256)? as usize,
             marker_token: file.require_u32("laya.marker_token_id")?,
@@ -111,9 +111,6 @@ impl Config {
         if self.n_question_type < N_QUESTION_TYPES {
             return bad("laya.n_qtype", format!("is {}; the layout has three question types", self.n_question_type));
         }
-        if self.n_act == 0 {
-            return bad("laya.act_classes", "is 0; the act head needs an output".into());
-        }
         for (key, n) in [("laya.max_len", self.max_len), ("laya.head_max_len", self.head_max_len)] {
             if n == 0 {
                 return bad(key, "is 0; a row needs room for at least one token".into());
@@ -146,27 +143,24 @@ impl Config {
     }
 }
 
-/// Refuses other layouts, naming what they are.
+/// Refuses other layouts. Which of them this build reads is for `layout` to know, which comes first.
 fn architecture(file: &File) -> Result<()> {
-    let error = |message: String| Err(file.error(message));
     match file.str("general.architecture")? {
         Some("laya") => Ok(()),
-        None => error("not a laya GGUF: general.architecture is missing".into()),
-        Some("modern-bert") if file.get("modern-bert.decision.type").is_some() => error(
-            "a decision model in llama.cpp's layout (modern-bert with modern-bert.decision.*), which this build does not \
-             read; convert the official checkpoint with laya-convert"
-                .into(),
-        ),
-        Some("modern-bert") => error(
-            "an encoder without a decision head (architecture modern-bert); convert the official checkpoint with \
-             laya-convert"
-                .into(),
-        ),
-        Some("ggmlc") => error(
-            "a compiled graph for the ggmlc runtime, not a laya GGUF; convert the official checkpoint with laya-convert"
-                .into(),
-        ),
-        Some(other) => error(format!("not a laya GGUF: the architecture is {other:?}")),
+        None => Err(file.error("not a laya GGUF: general.architecture is missing")),
+        Some(other) => Err(file.error(format!("not a laya GGUF: the architecture is {other:?}"))),
+    }
+}
+
+/// Outputs of the act head. A model without one says so: a file that merely lacks the tensors is damaged.
+fn act_classes(file: &File) -> Result<usize> {
+    const KEY: &str = "laya.act_classes";
+    if file.bool("laya.act_head")? == Some(false) {
+        return Ok(0);
+    }
+    match file.u32(KEY)?.unwrap_or(2) {
+        0 => Err(wrong(file, KEY, "is 0; the act head needs an output".into())),
+        n => Ok(n as usize),
     }
 }
 

@@ -6,7 +6,7 @@ use super::encoder::{Attention, FeedForward, Part, Pass, blocks};
 use super::forward::{Logits, Row};
 use super::scratch::{PerThread, Scratch};
 use super::trace::{Phase, Stage, Trace};
-use super::weight::HeadLayer;
+use super::weight::{ActHead, HeadLayer};
 use crate::kernels::elementary::AddInPlace;
 use crate::kernels::product::{Finish, Output};
 
@@ -52,10 +52,12 @@ pub(super) fn decide(pass: Pass<'_>, rows: &[Row<'_>], scratch: &mut Scratch, tr
     }
 
     let options = score(pass, &read_spans, scratch);
-    let act = act(pass, &options, &read_spans, scratch);
+    let act = match &weights.act {
+        Some(head) => act(pass, head, &options, &read_spans, scratch),
+        None => vec![Vec::new(); options.len()],
+    };
     trace.phase(Phase::Readout);
-    let act = act.chunks_exact(config.n_act);
-    options.into_iter().zip(act).map(|(options, act)| Logits { options, act: act.to_vec() }).collect()
+    options.into_iter().zip(act).map(|(options, act)| Logits { options, act }).collect()
 }
 
 /// One head layer for every row of tokens.
@@ -168,11 +170,17 @@ fn score(pass: Pass<'_>, read_spans: &[Range<usize>], scratch: &mut Scratch) -> 
     read_spans.iter().map(of_row).collect()
 }
 
-/// The raw act logits, `[n_rows, n_act]`.
-fn act(pass: Pass<'_>, options: &[Vec<f32>], read_spans: &[Range<usize>], scratch: &mut Scratch) -> Vec<f32> {
-    let Pass { compute, config, weights, control, .. } = pass;
+/// The raw act logits of every row, `[n_act]` each.
+fn act(
+    pass: Pass<'_>,
+    head: &ActHead,
+    options: &[Vec<f32>],
+    read_spans: &[Range<usize>],
+    scratch: &mut Scratch,
+) -> Vec<Vec<f32>> {
+    let Pass { compute, config, control, .. } = pass;
     let Scratch { read, input, inner, threads, .. } = scratch;
-    let (d, head) = (config.n_embd, &weights.act);
+    let d = config.n_embd;
     let mut features = Vec::with_capacity(read_spans.len() * (d + 4));
     for (options, span) in options.iter().zip(read_spans) {
         features.extend_from_slice(&read[span.start * d..][..d]);
@@ -188,7 +196,7 @@ fn act(pass: Pass<'_>, options: &[Vec<f32>], read_spans: &[Range<usize>], scratc
         let rows = &mut out[block.start * config.n_act..block.end * config.n_act];
         compute.product(head.output.product(Finish::Store), &threads.products, inner, Output::Rows(rows));
     }
-    out
+    out.chunks_exact(config.n_act).map(<[f32]>::to_vec).collect()
 }
 
 /// What the act head sees of the options, from the softmax `p` of the raw logits (temperature 1):

@@ -33,7 +33,7 @@ pub struct Row<'a> {
 pub struct Logits {
     /// Raw logit of every option, `[n_options]`.
     pub options: Vec<f32>,
-    /// Raw logits of the act head, `[n_act]`.
+    /// Raw logits of the act head, `[n_act]`: none for a model without one.
     pub act: Vec<f32>,
 }
 
@@ -76,9 +76,9 @@ impl Model {
         &self.threads
     }
 
-    /// Width between the two layers of the act head.
+    /// Width between the two layers of the act head; 0 for a model without one.
     pub fn act_width(&self) -> usize {
-        self.weights.act.hidden.bias.len()
+        self.weights.act.as_ref().map_or(0, |act| act.hidden.bias.len())
     }
 
     /// How many threads it computes with.

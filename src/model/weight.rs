@@ -29,8 +29,8 @@ pub struct Weights {
     pub head: Vec<HeadLayer>,
     /// Scores an option at its marker.
     pub scorer: Scorer,
-    /// Scores acting against escalating.
-    pub act: ActHead,
+    /// Scores acting against escalating; not every layout keeps it.
+    pub act: Option<ActHead>,
 }
 
 /// One encoder layer.
@@ -228,13 +228,7 @@ impl Weights {
             hidden: loader.linear("scorer.1", d, d, 1)?,
             output: loader.linear("scorer.3", 1, d, 1)?,
         };
-        // The width between the two layers of the act head is stated by its tensor alone.
-        let act_width = loader.find("act_head.0.bias")?.shape.first().copied().unwrap_or(0);
-        let act_width = usize::try_from(act_width).unwrap_or(0);
-        let act = ActHead {
-            hidden: loader.linear("act_head.0", act_width, d + 4, 1)?,
-            output: loader.linear("act_head.2", config.n_act, act_width, 1)?,
-        };
+        let act = (config.n_act > 0).then(|| loader.act_head(config)).transpose()?;
         loader.finish()?;
         Ok(Self { token_embd, token_embd_norm, layers, output_norm, type_embd, head, scorer, act })
     }
@@ -318,6 +312,16 @@ impl<'a> Loader<'a> {
     fn linear(&mut self, name: &str, n: usize, k: usize, n_parts: usize) -> Result<Linear> {
         let bias = self.vector(&format!("{name}.bias"), n)?;
         Ok(Linear { weight: self.matrix(&format!("{name}.weight"), n, k, n_parts)?, bias })
+    }
+
+    /// The width between its two layers is stated by its tensor alone.
+    fn act_head(&mut self, config: &Config) -> Result<ActHead> {
+        let width = self.find("act_head.0.bias")?.shape.first().copied().unwrap_or(0);
+        let width = usize::try_from(width).unwrap_or(0);
+        Ok(ActHead {
+            hidden: self.linear("act_head.0", width, config.n_embd + 4, 1)?,
+            output: self.linear("act_head.2", config.n_act, width, 1)?,
+        })
     }
 
     fn norm(&mut self, name: &str, n: usize) -> Result<Norm> {

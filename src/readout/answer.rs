@@ -20,9 +20,9 @@ pub struct Answer {
     pub confidence: f64,
     /// The probability of the answer given, the quantity temperatures are fitted on.
     pub answer_confidence: f64,
-    /// Probability of acting, first of the softmax of the act logits. The published checkpoints saturate it at 1, so it
-    /// is there for the shape of the answer and says little.
-    pub act_probability: f64,
+    /// Probability of acting, first of the softmax of the act logits; `None` from a model without an act head. The
+    /// published checkpoints saturate it at 1, so it is there for the shape of the answer and says little.
+    pub act_probability: Option<f64>,
     /// What each option stands for. `[n_options]`
     pub labels: Vec<Value>,
     /// Key of each option. `[n_options]`
@@ -30,7 +30,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads out `logits` (`[n_options]`, raw) and `act_logits` (`[n_act_classes]`, raw) of `question`.
+    /// Reads out `logits` (`[n_options]`, raw) and `act_logits` (`[n_act]`, raw; none from a model without an act head) of
+    /// `question`.
     ///
     /// # Errors
     /// Of kind `Model` when a logit is not finite, or their number is not that of the options.
@@ -45,9 +46,7 @@ impl Answer {
         if !logits.iter().chain(act_logits).all(|logit| logit.is_finite()) {
             return fault("the model gave a logit that is not finite; its file may be damaged");
         }
-        let Some(act_probability) = softmax(act_logits, 1.0).first().copied() else {
-            return fault("the model gave no act logits");
-        };
+        let act_probability = softmax(act_logits, 1.0).first().copied();
         let probabilities = softmax(logits, calibration.temperature(question.kind, logits.len()));
         let (top, answer_confidence) = first_largest(&probabilities);
         let confidence = match (question.kind, probabilities.as_slice()) {
@@ -115,8 +114,10 @@ impl Answer {
         }
         answer.insert("confidence", number(self.confidence));
         answer.insert("answer_confidence", number(self.answer_confidence));
-        let action: Object = [("act_probability", number(self.act_probability))].into_iter().collect();
-        answer.insert("action", action);
+        if let Some(act_probability) = self.act_probability {
+            let action: Object = [("act_probability", number(act_probability))].into_iter().collect();
+            answer.insert("action", action);
+        }
         Value::from(answer)
     }
 }
@@ -176,8 +177,19 @@ mod tests {
         ] {
             let answer = Answer::new(&question(definition), &[-7.5], &[0.0], &Calibration::default()).unwrap();
             assert_eq!((answer.probabilities.as_slice(), answer.confidence), ([1.0].as_slice(), 1.0));
-            assert_eq!((answer.answer_confidence, answer.act_probability), (1.0, 1.0));
+            assert_eq!((answer.answer_confidence, answer.act_probability), (1.0, Some(1.0)));
         }
+    }
+
+    #[test]
+    fn a_model_without_an_act_head_answers_all_but_the_action() {
+        let answer =
+            |act: &[f32]| Answer::new(&question(CHOICE), &[0.0, 2.0, 1.0], act, &Calibration::default()).unwrap();
+        let (with, without) = (answer(&[2.0, 2.0]), answer(&[]));
+        assert_eq!(without.act_probability, None);
+        let cut = with.to_json().dumps().replace(r#", "action": {"act_probability": 0.5}"#, "");
+        assert_eq!(without.to_json().dumps(), cut);
+        assert_eq!(Answer { act_probability: None, ..with }, without);
     }
 
     #[test]
@@ -189,7 +201,6 @@ mod tests {
             (vec![0.0, 1.0, f32::NAN], vec![0.0]),
             (vec![0.0, 1.0, f32::INFINITY], vec![0.0]),
             (vec![0.0, 1.0, 2.0], vec![f32::NEG_INFINITY, 0.0]),
-            (vec![0.0, 1.0, 2.0], vec![]),
         ] {
             let error = Answer::new(&question, &logits, &act, &Calibration::default()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Model);

@@ -80,7 +80,7 @@ pub fn values(file: &File, tensor: &TensorInfo) -> Vec<f32> {
 }
 
 /// A copy of `file` with the tensors for which `change` has a type and bytes.
-fn copy(file: &File, mut change: impl FnMut(&TensorInfo) -> Option<(TensorType, Vec<u8>)>) -> File {
+pub fn copy(file: &File, mut change: impl FnMut(&TensorInfo) -> Option<(TensorType, Vec<u8>)>) -> File {
     let mut writer = Writer::new();
     for (key, value) in file.keys() {
         writer.set(key, value.clone());
