@@ -98,6 +98,11 @@ impl Case {
     }
 }
 
+/// Cases whose file nothing can load, and what the proof says of it: a token of U+2581 that is made special is stored with
+/// spaces, and the merge that makes it has no result any more.
+const UNUSABLE: [(&str, &str); 1] =
+    [("extra special tokens as an object", "no tokenizer can be built from what the format makes of this vocabulary")];
+
 fn in_memory(dir: &Path, options: &Options) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     convert_to(dir, &mut bytes, options, &mut |_, _| {}).map_err(|e| e.to_string())?;
@@ -131,7 +136,12 @@ fn every_case_gives_the_bytes_of_gguf_py() {
             check(&how, pool.install(|| in_memory(&dir, &options)));
         }
         let out = folder.path().join("out.gguf");
-        let again = convert(&dir, &out, &options).map_err(|e| e.to_string());
+        let mut again = convert(&dir, &out, &options).map_err(|e| e.to_string());
+        if let Some((_, why)) = UNUSABLE.iter().find(|(name, _)| *name == case.text("name")) {
+            let message = again.unwrap_err();
+            assert!(message.contains(why) && !out.exists(), "{message}");
+            again = convert(&dir, &out, &Options { verify: false, ..options }).map_err(|e| e.to_string());
+        }
         check("to a file", again.map(|_| fs::read(&out).unwrap()));
     }
     let look = "scripts/gen_convert_golden.py --files DIR writes the files these must be; laya-convert --compare shows the difference";

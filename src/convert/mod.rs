@@ -19,7 +19,6 @@ use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{Writer, write_atomic_checked};
-use crate::tokenizer::Tokenizer;
 
 mod added;
 pub mod cache;
@@ -175,7 +174,7 @@ impl Job {
     /// Reads the written file back.
     fn prove(&self, file: &Path, witness: &Witness, stored: &mut [Stored]) -> Result<Proof> {
         let file = proof::check(file, &self.layout, self.checkpoint.weights(), stored)?;
-        let n_probes = witness.check(&Tokenizer::from_gguf(crate::layout::read(&file)?.file())?)?;
+        let n_probes = witness.check(&proof::tokenizer(&file)?)?;
         Ok(Proof { n_tensors: stored.len(), n_probes })
     }
 

@@ -18,6 +18,8 @@ use super::stream::PIECE;
 use super::weight::Weight;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{File, TensorType, Writer};
+use crate::layout;
+use crate::tokenizer::Tokenizer;
 
 /// Elements one task compares: whole blocks.
 const CHUNK: usize = 1 << 15;
@@ -70,6 +72,22 @@ pub(super) fn check<'a>(
         stored.error = Some(sums.loss());
     }
     Ok(file)
+}
+
+/// The tokenizer of a written file.
+///
+/// # Errors
+/// The file is what was laid out, but its vocabulary is none: what the format makes of it cannot be used.
+pub(super) fn tokenizer(file: &File) -> Result<Tokenizer> {
+    layout::read(file).and_then(|view| Tokenizer::from_gguf(view.file())).map_err(|error| {
+        let place = error.place().map_or_else(String::new, |place| format!("{place}: "));
+        let message = format!(
+            "no tokenizer can be built from what the format makes of this vocabulary: {place}{}; nothing was kept. \
+             --no-verify writes the file all the same",
+            error.message()
+        );
+        Error::new(ErrorKind::Tokenizer, message)
+    })
 }
 
 /// An error about a file that is not what it should be.

@@ -6,9 +6,8 @@ use super::outtype::{Layout, Outtype, RECIPE_KEY};
 use super::report::{Proof, Report, Stored};
 use super::weight::Weight;
 use super::{Progress, overwrites, proof, stream, upstream};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gguf::{File, TensorType, Writer, write_atomic_checked};
-use crate::tokenizer::Tokenizer;
 
 /// Keys about how a model is used that were fitted on the numbers of one file.
 const SPEC_KEY: &str = "decision.spec";
@@ -105,7 +104,7 @@ impl Source {
     /// Reads the written file back; its tokenizer must be one.
     fn prove(&self, file: &Path, stored: &mut [Stored]) -> Result<Proof> {
         let file = proof::check(file, &self.layout, self.weights(), stored)?;
-        Tokenizer::from_gguf(crate::layout::read(&file)?.file()).map_err(|e| Error::new(e.kind(), e.message()))?;
+        proof::tokenizer(&file)?;
         Ok(Proof { n_tensors: stored.len(), n_probes: 0 })
     }
 
