@@ -236,15 +236,15 @@ fn a_cache_inside_the_checkpoint_is_refused_before_anything_is_made() {
 #[test]
 fn a_checkpoint_that_changes_while_it_is_converted_is_refused() {
     let place = place();
-    let mut changes: Vec<Box<dyn Fn(&Path)>> = vec![
-        Box::new(|dir| checkpoint::write(dir, "encoder/config.json", checkpoint::ENCODER.replace('8', "6").as_bytes())),
-        Box::new(|dir| checkpoint::write(dir, "added.json", b"")),
-        Box::new(|dir| fs::remove_file(dir.join("generation_config.json")).unwrap()),
-    ];
     let large = place.root.path().join("large");
     large::write(&large);
-    // Larger files are known by size and time.
-    changes.push(Box::new(|dir| set_age(&dir.join("model.safetensors"), Duration::from_secs(60))));
+    let changes: [fn(&Path); 4] = [
+        |dir| checkpoint::write(dir, "encoder/config.json", checkpoint::ENCODER.replace('8', "6").as_bytes()),
+        |dir| checkpoint::write(dir, "added.json", b""),
+        |dir| fs::remove_file(dir.join("generation_config.json")).unwrap(),
+        // Larger files are known by size and time.
+        |dir| set_age(&dir.join("model.safetensors"), Duration::from_secs(60)),
+    ];
     for (i, change) in changes.iter().enumerate() {
         let checkpoint = if i == 3 { &large } else { &place.checkpoint };
         let mut changed = false;

@@ -1,12 +1,12 @@
 //! `laya-convert cache`: what checkpoint directories that were named as models left in the conversion cache.
 
 use super::exit::{EXIT_HELP, Exit, Stop};
-use super::stderr;
 use super::stdout::Stdout;
+use super::{stderr, table};
 use crate::convert::cache::{Cache, Entry, Policy, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Object, Value};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::CellAlignment;
 use indicatif::{HumanBytes, HumanDuration};
 use std::env;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ fn list(cache: &Cache, json: bool) -> Result<Exit, Stop> {
         return Ok(Exit::Done);
     }
     if !entries.is_empty() {
-        stdout.line(table(&entries, SystemTime::now()))?;
+        stdout.line(rows(&entries, SystemTime::now()))?;
     }
     stdout.line(format!("{} in {}", count(entries.len(), n_bytes), shown(cache.dir())))?;
     Ok(Exit::Done)
@@ -165,12 +165,12 @@ fn count(n: usize, n_bytes: u64) -> String {
     format!("{n} {noun}, {}", HumanBytes(n_bytes))
 }
 
-fn table(entries: &[Entry], now: SystemTime) -> String {
-    let mut table = Table::new();
+/// One row an entry.
+fn rows(entries: &[Entry], now: SystemTime) -> String {
     let header = ["key", "name", "type", "size", "age", "last used", "checkpoint", "state"];
-    table.load_preset(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut().skip(3).take(3) {
-        column.set_cell_alignment(CellAlignment::Right);
+    let mut table = table::table(&header, 3);
+    for column in table.column_iter_mut().skip(6) {
+        column.set_cell_alignment(CellAlignment::Left);
     }
     let nothing = || "-".to_owned();
     let ago = |time: Option<SystemTime>| {

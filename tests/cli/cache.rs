@@ -3,6 +3,7 @@
 
 use crate::fixture::{parsed, root, run};
 use crate::{checkpoint, large};
+use laya::convert::Options;
 use laya::json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,14 +58,8 @@ fn a_directory_answers_as_the_file_it_converts_to() {
         let request = root().join(requests);
         let arguments = ["-f", request.to_str().unwrap(), "--convert-type", convert_type];
         let file = folder.path().join("model.gguf");
-        let (code, _, stderr) = run(
-            tool(
-                env!("CARGO_BIN_EXE_laya-convert"),
-                &[tiny().to_str().unwrap(), "--outtype", convert_type, "-o", file.to_str().unwrap()],
-            ),
-            b"",
-        );
-        assert_eq!(code, Some(0), "{stderr}");
+        let options = Options { outtype: convert_type.parse().unwrap(), ..Options::default() };
+        laya::convert::convert(&tiny(), &file, &options).unwrap();
         let (code, of_file, notes) = run(laya_cli(&file, &cache, &arguments), b"");
         assert_eq!(code, Some(0), "{notes}");
         assert!(!notes.contains("laya: "), "nothing is said about a file: {notes}");

@@ -124,12 +124,16 @@ impl Job<'_> {
         let staged = Staged(Folder::temporary(&self.model));
         let options = Options { outtype: self.outtype, ..Options::default() };
         let mut progress = |done, total| on_event(Event::Converting { done, total });
-        let report = convert_with_progress(self.checkpoint, &staged.0, &options, &mut progress)?;
-        owner::restrict(&staged.0)?;
-        if key::of(self.checkpoint, self.outtype)? != self.key {
+        let converted = convert_with_progress(self.checkpoint, &staged.0, &options, &mut progress);
+        let key = key::of(self.checkpoint, self.outtype);
+        // Before the conversion's own error, of which it may well be the reason.
+        if key.as_ref().is_ok_and(|key| *key != self.key) {
             let message = "it changed while it was converted; wait until it is complete and try again";
             return Err(Error::new(ErrorKind::Checkpoint, message));
         }
+        let report = converted?;
+        key?;
+        owner::restrict(&staged.0)?;
         let failed = |e: std::io::Error| Error::io("cannot rename the finished model to", &self.model, &e);
         fs::rename(&staged.0, &self.model).map_err(failed)?;
         folder::sync(self.folder.path())?;
