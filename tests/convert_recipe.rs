@@ -140,7 +140,7 @@ fn what_cannot_be_quantized_is_refused_by_name() {
     other.set("general.architecture", "bert");
     fs::write(&text, other.to_bytes(|_, _| Ok(())).unwrap()).unwrap();
     let error = refused(&text, &out);
-    assert!(error.to_string().contains("general.architecture: is \"bert\""), "{error}");
+    assert!(error.to_string().contains("not a laya GGUF: the architecture is \"bert\""), "{error}");
     assert!(!out.exists());
     // A value no block can hold.
     let mut bytes = before;

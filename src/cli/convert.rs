@@ -27,6 +27,12 @@ key, every value, and the tokenizer against the tokenizers library on texts of e
 appears whole or not at all; when interrupted, a temporary MODEL.gguf.*.tmp may stay beside it, to
 be deleted.";
 
+const USAGE: &str = "\
+laya-convert [OPTIONS] --out <MODEL.gguf> <CHECKPOINT>
+       laya-convert [OPTIONS] --dry-run <CHECKPOINT>
+       laya-convert --compare <A.gguf> <B.gguf>
+       laya-convert <COMMAND>";
+
 const EXAMPLES: &str = "\
 Examples:
   laya-convert checkpoint/ -o model.gguf                      half precision, half the size
@@ -41,6 +47,7 @@ Examples:
 #[derive(Debug, clap::Parser)]
 #[command(name = TOOL, version, about = ABOUT, long_about = LONG_ABOUT, max_term_width = 100)]
 #[command(after_help = format!("{EXAMPLES}\n{COMPARE_EXIT_HELP}"), arg_required_else_help = true)]
+#[command(override_usage = USAGE)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]

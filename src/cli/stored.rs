@@ -124,11 +124,12 @@ fn tensors(stored: &[Stored]) -> String {
 
 /// A number of bytes for people.
 pub(super) fn size(n_bytes: u64) -> String {
-    match n_bytes {
-        0..10_240 => format!("{n_bytes} B"),
-        10_240..10_485_760 => format!("{:.1} KiB", n_bytes as f64 / 1024.0),
-        10_485_760..10_737_418_240 => format!("{:.1} MiB", n_bytes as f64 / 1_048_576.0),
-        _ => format!("{:.1} GiB", n_bytes as f64 / 1_073_741_824.0),
+    const KIB: f64 = 1024.0;
+    match n_bytes as f64 {
+        n if n < KIB => format!("{n_bytes} B"),
+        n if n < KIB * KIB => format!("{:.1} KiB", n / KIB),
+        n if n < KIB * KIB * KIB => format!("{:.1} MiB", n / (KIB * KIB)),
+        n => format!("{:.2} GiB", n / (KIB * KIB * KIB)),
     }
 }
 
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn sizes_are_short() {
-        let sizes = [0, 10_239, 10_240, 10_485_759, 644_000_000, 20_000_000_000].map(size);
-        assert_eq!(sizes, ["0 B", "10239 B", "10.0 KiB", "10240.0 KiB", "614.2 MiB", "18.6 GiB"]);
+        let sizes = [0, 1023, 1024, 1_322_900, 644_000_000, 20_000_000_000].map(size);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.3 MiB", "614.2 MiB", "18.63 GiB"]);
     }
 }
