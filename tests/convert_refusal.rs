@@ -140,6 +140,19 @@ fn quantized_labelled_and_nested_encoders() {
     }
 }
 
+#[test]
+fn numbers_that_no_configuration_holds() {
+    for number in ["NaN", "-Infinity", "1e999", &"9".repeat(309)] {
+        encoder("\"gelu\"", &format!("\"gelu\",\n\"x\": {number}"), &["line 4, column 6", "not a number"]);
+    }
+    let many = "100000000000000000000,".repeat(17);
+    encoder("\"gelu\"", &format!("\"gelu\", \"x\": [{many}1]"), &["more than 16 integers"]);
+    encoder("\"vocab_size\": 14", "\"vocab_size\": 100000000000000000000", &["key vocab_size", "integer"]);
+    let case = Case::new();
+    let long = format!("\"gelu\", \"x\": [1{}, -9223372036854775809]", "0".repeat(30));
+    case.with("encoder/config.json", "\"gelu\"", &long).file();
+}
+
 /// The field's converter reads these too; with two spellings in a file it is not said which counts.
 #[test]
 fn other_spellings_of_settings() {
