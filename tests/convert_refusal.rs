@@ -310,6 +310,7 @@ fn settings_the_loader_refuses_are_refused_here() {
     encoder("\"norm_eps\": 1e-05", "\"norm_eps\": 1e39", &["key norm_eps", "32-bit float"]);
     encoder("\"hidden_size\": 4", "\"hidden_size\": 200", &["key hidden_size", "3 decision heads"]);
     encoder("\"vocab_size\": 14", "\"vocab_size\": 2097153", &["key vocab_size", "2097152"]);
+    encoder("\"num_hidden_layers\": 1", "\"num_hidden_layers\": 65537", &["key num_hidden_layers", "65536"]);
     agent("\"max_len\": 64", "\"max_len\": 65537", &["key max_len", "65536"]);
     agent("\"head_max_len\": 32", "\"head_max_len\": 65537", &["key head_max_len", "65536"]);
     let case = Case::new();
