@@ -42,7 +42,16 @@ def merges_of(words: list[str], ids: dict[str, int]) -> list[tuple[str, str]]:
 def metaspace() -> dict[str, Any]:
     """Special and other added tokens first, all of them in the vocabulary; then bytes, then words."""
     first = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<2mass>", "[@BOS@]", "<unused0>", "<start_of_turn>"]
-    first += ["<end_of_turn>", "\u2581\u2581", "\u2581\u2581\u2581", "\n\n", "<table>", "<|tool|>", "<\uff5cuser\uff5c>", "a\u2581b"]
+    first += [
+        "<end_of_turn>",
+        "\u2581\u2581",
+        "\u2581\u2581\u2581",
+        "\n\n",
+        "<table>",
+        "<|tool|>",
+        "<\uff5cuser\uff5c>",
+        "a\u2581b",
+    ]
     ids = {token: n for n, token in enumerate(first)}
     for byte in range(256):
         ids[f"<0x{byte:02X}>"] = len(ids)
@@ -332,7 +341,9 @@ def base_deep() -> Files:
     for i in (2, 3, 4):
         name, values = f"encoder.layers.{i}.attn.Wo.weight", NOT_FINITE
         if i == 4:
-            values = np.array([0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0x7C01, 0xFD55, 0x0001, 0x8001], np.uint16).view(np.float16)
+            values = np.array([0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0x7C01, 0xFD55, 0x0001, 0x8001], np.uint16).view(
+                np.float16
+            )
         tensors[name] = tensors[name].astype(values.dtype)
         plant(tensors[name], values, 5)
     names = shuffled(list(tensors), draw)

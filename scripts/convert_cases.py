@@ -182,24 +182,25 @@ CARDS = {
     ),
     "one tag": "---\npipeline_tag: [p, q]\ntags: single\nlanguage: de\n---\n",
     "norway": "---\nlanguage:\n- no\n-  nb\ntags:\n  - no\n  - nn\ndescription: sweden - no\nauthor: 'quoted - no'\n---\n",
-    "tabs": "---\nname:\tA\tName\ntags:\n\t- a\n\t-\tb\ndescription: \"in\tquotes\"\n---\n",
+    "tabs": '---\nname:\tA\tName\ntags:\n\t- a\n\t-\tb\ndescription: "in\tquotes"\n---\n',
     "comments": (
         "---\n# first\nlicense: mit # after\n  # indented\ntags: # a list\n# between\n- a#b # c\n- '#d' # e\n- f\n"
         "name: A # B\nauthor: A#B\ndescription: 'a # b' # c\nlanguage: [en, # one\n  de] # two\n---\n"
     ),
     "escapes": (
-        "---\nname: \"\\u00e9 \\x41 \\U0001F600 \\\"q\\\" \\\\ \\/ \\t\\n\\r\\0\\a\\b\\e\\f\\v\\N\\_\\L\\P\"\nauthor: 'it''s \"it\" \\n'\n"
+        '---\nname: "\\u00e9 \\x41 \\U0001F600 \\"q\\" \\\\ \\/ \\t\\n\\r\\0\\a\\b\\e\\f\\v\\N\\_\\L\\P"\nauthor: \'it\'\'s "it" \\n\'\n'
         "description: plain \"quotes\" and 'quotes' \\n\n\"license\": mit\n'tags': [\"a'b\", 'a\"b']\n---\n"
     ),
     "plain texts": (
         "---\nname: 1.2.3\nauthor: v1.0\nversion: 1e5\norganization: 0xZZ\nbasename: -a\nfinetune: nO\nsize_label: 3B\n"
         "description: a:b c,d [e] {f} 100% @g `h` !i &j *k\nlicense: tRue\ntags: [1.2.3, 2024-13, a:b, x#y]\n---\n"
     ),
+    "a mark at the start": "---\n\ufefflicense: mit\nname: x\n---\n",
     "duplicate keys": "---\nlicense: mit\nname: one\nlicense: apache-2.0\nname: two\n---\n",
     "keys that nothing reads": (
-        "---\nmodel-index:\n- name: x\n  results:\n  - task: {type: t, name: \"n\"}\n    metrics: [{value: 1.0}]\n"
+        '---\nmodel-index:\n- name: x\n  results:\n  - task: {type: t, name: "n"}\n    metrics: [{value: 1.0}]\n'
         "widget:\n- text: |\n    name: not this\n    - no\n- text: >-\n    folded\n\n    license: gpl\nmetrics: [0.5, 1e-3, ~]\n"
-        "co2: {a: {b: c}}\ndate: 2024-01-02\nflag: no\nlibrary_name: transformers\nname: This\nthumb: \"a\n  b\"\n"
+        'co2: {a: {b: c}}\ndate: 2024-01-02\nflag: no\nlibrary_name: transformers\nname: This\nthumb: "a\n  b"\n'
         "long: plain text\n  goes on\nlicense: mit\n---\n"
     ),
     "values over lines": (
@@ -363,8 +364,11 @@ def added_table(*contents: str) -> Callable[[dict], None]:
 
 def tokenizers() -> list[Case]:
     level = "bytelevel"
-    special = {"bos_token": "<bos>", "cls_token": {"content": "<bos>"} | dict.fromkeys(
-        ("lstrip", "normalized", "rstrip", "single_word"), False), "mask_token": "<mask>"}
+    special = {
+        "bos_token": "<bos>",
+        "cls_token": {"content": "<bos>"} | dict.fromkeys(("lstrip", "normalized", "rstrip", "single_word"), False),
+        "mask_token": "<mask>",
+    }
     return [
         Case("merges as texts", edit={TOKENIZER: merge_texts}),
         Case("merges as texts, byte-level", level, edit={TOKENIZER: merge_texts}),
@@ -379,11 +383,13 @@ def tokenizers() -> list[Case]:
             level,
             edit={
                 TOKENIZER: lambda value: (
-                    token(value, "[unused1]").update(lstrip=True, normalized=True),
-                    token(value, "[unused0]").update(special=True, lstrip=True),
-                    token(value, "<|endoftext|>").update(normalized=True),
+                    (
+                        token(value, "[unused1]").update(lstrip=True, normalized=True),
+                        token(value, "[unused0]").update(special=True, lstrip=True),
+                        token(value, "<|endoftext|>").update(normalized=True),
+                    )
+                    and None
                 )
-                and None
             },
         ),
         Case(
@@ -421,6 +427,7 @@ def tokenizers() -> list[Case]:
             level,
             edit={CONFIG: put(add_sep_token=False, add_eos_token=True), TOKENIZER: no_template},
         ),
+        Case("a length without bound", level, edit={CONFIG: put(model_max_length=int(1e30), x=-(2**63) - 1)}),
         Case("no template", edit={TOKENIZER: no_template}),
         Case("a template that only ends", level, edit={TOKENIZER: template_end_only}),
         Case("a template for pairs only", level, edit={TOKENIZER: template_pair_only}),

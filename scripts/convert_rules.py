@@ -198,7 +198,11 @@ def degree(value: Any) -> float:
 
 
 def add_hyperparameters(writer: gguf.GGUFWriter, encoder: dict, agent: dict, file_type: int) -> None:
-    if encoder.get("id2label") or encoder.get("quantization_config") or any(encoder.get(k) is not None for k in EXPERTS):
+    if (
+        encoder.get("id2label")
+        or encoder.get("quantization_config")
+        or any(encoder.get(k) is not None for k in EXPERTS)
+    ):
         raise Refused("an encoder with labels, quantized weights or experts")
     layers = first_of(encoder, "n_layers", "num_hidden_layers", "n_layer", "num_layers")
     whole, local = rope_bases(encoder)

@@ -52,8 +52,9 @@ impl Case {
     }
 
     fn options(&self) -> Options {
-        let model_name = self.0.get("model_name").and_then(Value::as_str).map(str::to_owned);
-        Options { outtype: self.text("outtype").parse().unwrap(), model_name, ..Options::default() }
+        let mut options = Options { outtype: self.text("outtype").parse().unwrap(), ..Options::default() };
+        options.model_name = self.0.get("model_name").and_then(Value::as_str).map(str::to_owned);
+        options
     }
 
     /// Writes the checkpoint of this case below `folder` and returns its directory.

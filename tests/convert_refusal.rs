@@ -140,6 +140,19 @@ fn quantized_labelled_and_nested_encoders() {
     }
 }
 
+#[test]
+fn numbers_that_no_configuration_holds() {
+    for number in ["NaN", "-Infinity", "1e999", &"9".repeat(309)] {
+        encoder("\"gelu\"", &format!("\"gelu\",\n\"x\": {number}"), &["line 4, column 6", "not a number"]);
+    }
+    let many = "100000000000000000000,".repeat(17);
+    encoder("\"gelu\"", &format!("\"gelu\", \"x\": [{many}1]"), &["more than 16 integers"]);
+    encoder("\"vocab_size\": 14", "\"vocab_size\": 100000000000000000000", &["key vocab_size", "integer"]);
+    let case = Case::new();
+    let long = format!("\"gelu\", \"x\": [1{}, -9223372036854775809]", "0".repeat(30));
+    case.with("encoder/config.json", "\"gelu\"", &long).file();
+}
+
 /// The field's converter reads these too; with two spellings in a file it is not said which counts.
 #[test]
 fn other_spellings_of_settings() {
@@ -297,6 +310,7 @@ fn settings_the_loader_refuses_are_refused_here() {
     encoder("\"norm_eps\": 1e-05", "\"norm_eps\": 1e39", &["key norm_eps", "32-bit float"]);
     encoder("\"hidden_size\": 4", "\"hidden_size\": 200", &["key hidden_size", "3 decision heads"]);
     encoder("\"vocab_size\": 14", "\"vocab_size\": 2097153", &["key vocab_size", "2097152"]);
+    encoder("\"num_hidden_layers\": 1", "\"num_hidden_layers\": 65537", &["key num_hidden_layers", "65536"]);
     agent("\"max_len\": 64", "\"max_len\": 65537", &["key max_len", "65536"]);
     agent("\"head_max_len\": 32", "\"head_max_len\": 65537", &["key head_max_len", "65536"]);
     let case = Case::new();

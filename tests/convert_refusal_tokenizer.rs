@@ -25,6 +25,7 @@ fn with_flag(content: &str, flag: &str) -> (String, String) {
 fn the_model_must_be_byte_pairs_of_the_family() {
     tokenizer("\"BPE\"", "\"Unigram\"", &["model.type", "unsupported tokenizer model Unigram"]);
     tokenizer("\"byte_fallback\": true", "\"byte_fallback\": false", &["model.byte_fallback"]);
+    tokenizer("\"fuse_unk\": true", "\"fuse_unk\": 1", &["model.fuse_unk"]);
     tokenizer("\"ignore_merges\": false", "\"ignore_merges\": true", &["model.ignore_merges"]);
     for key in ["dropout", "continuing_subword_prefix", "end_of_word_suffix"] {
         let value = if key == "dropout" { "0.1" } else { "\"x\"" };
@@ -128,11 +129,18 @@ fn added_tokens_must_decode_to_known_text() {
     tokenizer("<pad>", "<0x41>", &["added_tokens", "byte token"]);
     let case = Case::new();
     let text = TOKENIZER
-        .replace("\"Metaspace\"", "\"ByteLevel\", \"add_prefix_space\": false")
+        .replace("\"Metaspace\"", "\"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true")
         .replace("\"byte_fallback\": true", "\"byte_fallback\": false")
         .replace("\"normalizer\": {", "\"normalizer\": null, \"x\": {")
-        .replace("\"decoder\": {", "\"decoder\": {\"type\": \"ByteLevel\"}, \"y\": {");
+        .replace(
+            "\"decoder\": {",
+            "\"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true}, \"y\": {",
+        );
     case.write(TOKENIZER_FILE, &text).file();
+    for (part, key) in [("false, \"trim_offsets\"", "pre_tokenizer"), ("true, \"trim_offsets\"", "decoder")] {
+        case.write(TOKENIZER_FILE, &text.replace(part, &part.replace("trim", "t")));
+        case.refused(&["tokenizer.json", &format!("{key}.trim_offsets"), "true or false"]);
+    }
     case.write(TOKENIZER_FILE, &text.replace("<pad>", "\u{c3}"));
     case.with(CONFIG, "<pad>", "\u{c3}").refused(&["tokenizer.json", "added_tokens", "not text", "normalized"]);
 }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::config::Config;
 use super::hyper::MAX_VOCAB;
+use super::template::check_byte_level;
 use crate::error::Result;
 use crate::json::Value;
 use crate::tokenizer::Family;
@@ -74,11 +75,9 @@ pub(super) fn check_ids(tokenizer: &Config, added: &[Added], vocab: &HashMap<&st
     } else {
         vocab.values().copied().collect()
     };
-    let n_vocab = u32::try_from(vocab.len()).unwrap_or(u32::MAX);
-    let mut highest = 0;
+    let mut next = u32::try_from(vocab.len()).unwrap_or(u32::MAX);
     for token in added {
         let Added { id, content, .. } = token;
-        let next = if highest >= n_vocab { highest.saturating_add(1) } else { n_vocab };
         let message = match vocab.get(content.as_str()) {
             Some(known) if known != id => format!("{content:?} has the id {id} here and {known} in model.vocab"),
             None if taken.contains(id) => {
@@ -87,8 +86,9 @@ pub(super) fn check_ids(tokenizer: &Config, added: &[Added], vocab: &HashMap<&st
             None if next != *id => {
                 format!("{content:?} has the id {id}, but the tokenizers library would give it {next}; number it so")
             }
-            _ => {
-                highest = highest.max(*id);
+            Some(_) => continue,
+            None => {
+                next = next.saturating_add(1);
                 continue;
             }
         };
@@ -102,7 +102,13 @@ fn check_decoder(tokenizer: &Config, family: Family) -> Result<()> {
     let Some(decoder) = tokenizer.get("decoder") else { return Ok(()) };
     let ty = |value: &Value| value.get("type").and_then(Value::as_str).map(str::to_owned);
     let known = match family {
-        Family::ByteLevelBpe => ty(decoder).as_deref() == Some("ByteLevel"),
+        Family::ByteLevelBpe => {
+            let known = ty(decoder).as_deref() == Some("ByteLevel");
+            if known {
+                check_byte_level(tokenizer, "decoder", decoder)?;
+            }
+            known
+        }
         Family::MetaspaceBpe => {
             let steps = decoder.get("decoders").and_then(Value::as_array).unwrap_or_default();
             let types: Vec<_> = steps.iter().filter_map(ty).collect();

@@ -40,6 +40,8 @@ impl Card {
             if let Some(c) = line.chars().find(|&c| !printable(c)) {
                 return Err(error(number, format!("the character U+{:04X} is not allowed in YAML", u32::from(c))));
             }
+            // YAML skips a mark at its start.
+            let line = if i == 0 { line.strip_prefix('\u{feff}').unwrap_or(line) } else { line };
             let line = prepared(line);
             let bare = line.trim_start_matches(' ');
             let open = scan.is_open();

@@ -1,10 +1,11 @@
 //! Reading the JSON files of a checkpoint with errors that name the file and the key.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::Map;
-use crate::json::{self, Object, Value};
+use crate::json::{self, Object, Reason, Value};
 
 /// A larger JSON file is no configuration: the largest real one, a vocabulary of 256,000 tokens, has 34 MB. (The bound also
 /// keeps every string array made from it below the 4 GiB that one can hold.)
@@ -12,6 +13,10 @@ const MAX_BYTES: usize = 1 << 30;
 
 /// The nesting that the tokenizers library reads.
 const MAX_DEPTH: usize = 127;
+
+/// Integers outside 64 bits that a configuration may hold, and the digits of one: more are no finite double.
+const MAX_LONG_INTEGERS: usize = 16;
+const MAX_DIGITS: usize = 308;
 
 /// A file beside the weights, when it is there. Only "not found" is absence: what cannot be read or is no regular file
 /// (a pipe would keep the conversion waiting) is an error.
@@ -31,6 +36,33 @@ fn open(path: &Path) -> Result<Map> {
         return Err(Error::new(ErrorKind::Checkpoint, message).in_file(path));
     }
     Ok(map)
+}
+
+/// Reads JSON as Python does, as far as a configuration can go. An integer of any size is a number there, and "no limit" is
+/// often written as one of thirty digits; it is read as the nearest double.
+fn parse(bytes: &[u8]) -> Result<Value> {
+    let mut bytes = Cow::Borrowed(bytes);
+    for _ in 0..MAX_LONG_INTEGERS {
+        let error = match json::parse_within(&bytes, MAX_DEPTH) {
+            Ok(value) => return Ok(value),
+            Err(error) if error.reason == Reason::UnsupportedNumber => error,
+            Err(error) => return Err(error.into()),
+        };
+        let after = bytes.get(error.offset..).unwrap_or_default();
+        let sign = usize::from(after.first() == Some(&b'-'));
+        let digits = after.iter().skip(sign).take_while(|c| c.is_ascii_digit()).count();
+        let is_integer = digits > 0 && !matches!(after.get(sign + digits), Some(b'.' | b'e' | b'E'));
+        if !is_integer || digits > MAX_DIGITS {
+            let message =
+                format!("line {}, column {}: not a number that a configuration can hold", error.line, error.column);
+            return Err(Error::new(ErrorKind::Json, message));
+        }
+        let end = error.offset + sign + digits;
+        bytes.to_mut().splice(end..end, *b".0");
+    }
+    let message =
+        format!("holds more than {MAX_LONG_INTEGERS} integers outside 64 bits; that is no configuration file");
+    Err(Error::new(ErrorKind::Json, message))
 }
 
 /// [`side_file`] as text.
@@ -63,7 +95,7 @@ impl Config {
             let message = "starts with a byte order mark, which the readers of the field refuse; save it without";
             return Err(Error::new(ErrorKind::Checkpoint, message).in_file(path));
         }
-        let value = json::parse_within(map.bytes(), MAX_DEPTH).map_err(|e| Error::from(e).in_file(path))?;
+        let value = parse(map.bytes()).map_err(|e| e.in_file(path))?;
         if value.as_object().is_none() {
             let message = format!("must hold a JSON object, not {}", value.python_type_name());
             return Err(Error::new(ErrorKind::Checkpoint, message).in_file(path));

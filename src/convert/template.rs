@@ -43,13 +43,7 @@ fn templates(tokenizer: &Config) -> Result<Vec<&Value>> {
     let mut templates = Vec::new();
     for processor in processors {
         match ty(processor).as_deref() {
-            Some("ByteLevel") => {
-                for flag in ["add_prefix_space", "trim_offsets"] {
-                    if processor.get(flag).and_then(Value::as_bool).is_none() {
-                        return Err(tokenizer.error(KEY, format!("{flag} of ByteLevel must be true or false")));
-                    }
-                }
-            }
+            Some("ByteLevel") => check_byte_level(tokenizer, KEY, processor)?,
             Some("TemplateProcessing") => templates.push(processor),
             other => {
                 let message = format!("unsupported post-processor {}", other.unwrap_or("without a type"));
@@ -58,6 +52,18 @@ fn templates(tokenizer: &Config) -> Result<Vec<&Value>> {
         }
     }
     Ok(templates)
+}
+
+/// The flags of a ByteLevel part must be there, as the tokenizers library needs them.
+pub(super) fn check_byte_level(tokenizer: &Config, key: &str, part: &Value) -> Result<()> {
+    let bad = ["add_prefix_space", "trim_offsets", "use_regex"].into_iter().find(|&flag| match part.get(flag) {
+        None => flag != "use_regex",
+        Some(value) => value.as_bool().is_none(),
+    });
+    match bad {
+        None => Ok(()),
+        Some(flag) => Err(tokenizer.error(&format!("{key}.{flag}"), "of ByteLevel must be true or false")),
+    }
 }
 
 fn pieces<'a>(template: &'a Value, key: &str) -> &'a [Value] {

@@ -11,6 +11,7 @@ use super::added::{self, Added};
 use super::config::Config;
 use super::hyper::MAX_VOCAB;
 use super::special::{self, Special};
+use super::template::check_byte_level;
 use crate::error::Result;
 use crate::gguf::{self, Strings, Writer};
 use crate::json::{Object, Value};
@@ -305,6 +306,9 @@ fn family(tokenizer: &Config) -> Result<Family> {
         }
         _ => None,
     };
+    if let (Some(Family::ByteLevelBpe), Some(pre)) = (family, pre) {
+        check_byte_level(tokenizer, "pre_tokenizer", pre)?;
+    }
     family.ok_or_else(|| {
         let found = pre.map_or_else(|| "none".into(), Value::dumps);
         tokenizer.error("pre_tokenizer", format!(
@@ -350,6 +354,9 @@ fn model(tokenizer: &Config, family: Family) -> Result<&Value> {
             let message = format!("must be {want} for a {} tokenizer", family.as_str());
             return Err(tokenizer.error(&format!("model.{key}"), message));
         }
+    }
+    if model.get("fuse_unk").is_some_and(|value| value.as_bool().is_none() && !value.is_null()) {
+        return Err(tokenizer.error("model.fuse_unk", "must be true or false"));
     }
     for key in ["dropout", "continuing_subword_prefix", "end_of_word_suffix"] {
         let used = model.get(key).filter(|v| !v.is_null() && v.as_str() != Some("") && v.as_f64() != Some(0.0));
