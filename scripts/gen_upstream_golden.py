@@ -5,10 +5,10 @@ It needs the source tree of llama.cpp at build b11434 (the source archive of the
 it) in --llama-cpp or $LLAMA_CPP, and a Python with the packages of scripts/requirements.txt. With --check the file is
 compared instead of written; without a source tree nothing is done.
 
-One file a line: the checkpoint, the output type, the keys in order, the tensors in order (name, ne0 first, type) and the
-sha256 of the whole file. Two things are not the converter's own: the pre-tokenizer has the name of the checkpoint's family
-(the converter knows published vocabularies by a hash and stops at any other), and the chat template of the row is the text
-ROW.
+One file a line: the checkpoint, the output type, the keys in order, the tensors in order (name, ne0 first, type) and
+the sha256 of the whole file. Two things are not the converter's own: the pre-tokenizer has the name of the checkpoint's
+family (the converter knows published vocabularies by a hash and stops at any other), and the chat template of the row is
+the text ROW.
 """
 
 import argparse
@@ -52,6 +52,7 @@ def convert(family: str, outtype: str, out: pathlib.Path) -> None:
 
 def lines() -> Iterator[dict]:
     import conversion
+
     import gguf
 
     conversion.load_all_models()

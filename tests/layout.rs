@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[allow(dead_code)]
 mod checkpoint;
+mod mutation;
+mod random;
 mod tiny;
 
 use std::fmt::Write as _;
@@ -51,8 +52,11 @@ fn edited(file: &File, keys: impl FnOnce(&mut Vec<(String, Value)>), tensor: imp
         }
     }
     let mut kept = kept.into_iter();
-    let bytes = writer.to_bytes(|_, out| Ok(out.write_all(kept.next().unwrap()).unwrap())).unwrap();
-    File::from_bytes(bytes).unwrap()
+    let bytes = writer.to_bytes(|_, out| {
+        out.write_all(kept.next().unwrap()).unwrap();
+        Ok(())
+    });
+    File::from_bytes(bytes.unwrap()).unwrap()
 }
 
 fn same_name(name: &str) -> Option<String> {
@@ -398,6 +402,34 @@ fn a_tensor_without_a_place_is_refused() {
     refused(&first, &["tensor cls.norm.weight:", "is missing"]);
     let shape = with(&file, "modern-bert.embedding_length", Some(32u32.into()));
     refused(&shape, &["key modern-bert.feed_forward_length:", "must be four times 32"]);
+}
+
+#[test]
+fn damaged_files_are_errors_in_one_line_or_load() {
+    let file = converted("tiny-mmbert", Outtype::Q8_0, Layout::ModernBert);
+    let bytes = file.map().bytes();
+    let [mut n_refused, mut n_loaded] = [0, 0];
+    let mut random = random::SplitMix64(20);
+    for _ in 0..3000 {
+        let mut damaged = bytes.to_vec();
+        // Mostly the keys before the vocabulary, then anywhere.
+        let head = if random.below(4) == 0 { bytes.len() } else { 1800 };
+        let at = random.below(head);
+        match random.below(3) {
+            0 => damaged[at] ^= 1 << random.below(8),
+            1 => damaged[at..].iter_mut().zip((random.next() as u32).to_le_bytes()).for_each(|(to, from)| *to = from),
+            _ => mutation::mutate(&mut damaged, &mut random, head),
+        }
+        match File::from_bytes(damaged).and_then(|file| load(&file)) {
+            Ok(_) => n_loaded += 1,
+            Err(error) => {
+                assert!(!error.to_string().contains('\n'), "{error}");
+                n_refused += 1;
+            }
+        }
+    }
+    println!("{n_refused} refused, {n_loaded} loaded");
+    assert!(n_refused > 1000 && n_loaded > 100, "{n_refused} refused, {n_loaded} loaded");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //!
 //! Known, from files that llama.cpp's own converter (build b11434) wrote for the checkpoints of `golden/`: every key with
 //! its type, value and place, every tensor with its name, type, bytes and place. `golden/upstream` holds them, and
-//! `tests/layout.rs` compares. Not taken from it is the chat template, which is ours and renders the same rows.
+//! `tests/layout.rs` compares. Not taken from it is the chat template, which is ours: it renders the rows of the published
+//! package, which are those of llama.cpp's own template but for descriptions such as `0`, `false` or an empty list, which
+//! that one leaves out. `scripts/check_upstream.py` asks llama.cpp's server and compares rows and answers.
 //!
 //! Differences, where following it would lose something:
 //! - a model whose longest row, normalizer or added tokens are not those of the published models says so in three more
@@ -235,7 +237,7 @@ fn row(vocabulary: &Vocabulary) -> Result<String> {
     let described = put("option.description");
     let option = format!(
         "{{% if type == 'score' %}}level {{{{ option.key }}}}: {described}\
-         {{% elif option.description %}}{{{{ option.key }}}}: {described}\
+         {{% elif option.description is not none and option.description != '' %}}{{{{ option.key }}}}: {described}\
          {{% elif type == 'choice' %}}{{{{ option.key }}}}\
          {{% elif option.key == 'false' %}}false: no, the statement does not hold\
          {{% else %}}true: yes, the statement holds{{% endif %}}"

@@ -229,3 +229,39 @@ impl File {
         self.error(format!("must be {want}, not {}", found.type_name())).at_key(key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{TensorType, Writer};
+    use super::*;
+
+    #[test]
+    fn a_renamed_file_has_each_name_once() {
+        let mut writer = Writer::new();
+        writer.set("a", 1u32);
+        for name in ["x", "y"] {
+            writer.add_tensor(name, &[1], TensorType::F32).unwrap();
+        }
+        let bytes = writer.to_bytes(|tensor, out| {
+            out.write_all(&f32::from(tensor.name.as_bytes()[0]).to_le_bytes()).unwrap();
+            Ok(())
+        });
+        let file = File::from_bytes(bytes.unwrap()).unwrap();
+        let keys = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), Value::U32(7))).collect();
+        let tensors = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+
+        let renamed = file.renamed(keys(&["b", "c"]), tensors(&["y", "z"])).unwrap();
+        assert_eq!((renamed.get("a"), renamed.u32("c").unwrap()), (None, Some(7)));
+        assert!(renamed.tensor("x").is_none());
+        assert_eq!(renamed.tensor_data(renamed.tensor("y").unwrap()), 120f32.to_le_bytes());
+        assert_eq!(renamed.tensor_data(renamed.tensor("z").unwrap()), 121f32.to_le_bytes());
+
+        for (keys, tensors, says) in [
+            (keys(&["b", "b"]), tensors(&["x", "y"]), "key b: would be there twice"),
+            (keys(&[]), tensors(&["y", "y"]), "tensor y: would be there twice"),
+            (keys(&[]), tensors(&["y"]), "1 names for 2 tensors"),
+        ] {
+            assert_eq!(file.renamed(keys, tensors).unwrap_err().to_string(), says);
+        }
+    }
+}
