@@ -51,23 +51,29 @@ pub(super) fn check<'a>(
         let written = file.tensor_data(tensor);
         let unit = usize::try_from(tensor.ty.block_bytes()).unwrap_or(1) * PIECE
             / usize::try_from(tensor.ty.block_len()).unwrap_or(1);
+        let start = file.tensor_start(tensor).unwrap_or_default();
+        let pieces: Vec<_> = weight.pieces(PIECE).zip(written.chunks(unit)).enumerate().collect();
+        // In order, so that the first wrong element is the one named.
+        let found: Vec<_> = pieces
+            .into_par_iter()
+            .map(|(i, ((at, source), written))| {
+                weight.populate(at, source.len());
+                file.map().populate(start + i * unit, written.len());
+                let found = piece(source, weight.float, written, tensor.ty);
+                weight.release(at, source.len());
+                file.map().release(start + i * unit, written.len());
+                found.map_err(|wrong| i * PIECE + wrong)
+            })
+            .collect();
         let mut sums = Sums::default();
-        for ((at, source), written) in weight.pieces(PIECE).zip(written.chunks(unit)) {
-            let found = piece(source, weight.float, written, tensor.ty);
-            let found = found.map_err(|i| {
-                let row = tensor.shape.first().copied().unwrap_or(1).max(1);
-                let i = (at / weight.float.n_bytes() + i) as u64;
-                let message = format!(
-                    "the value written at row {}, column {} is not the source's as {}",
-                    i / row,
-                    i % row,
-                    tensor.ty
-                );
+        for found in found {
+            sums = sums.and(found.map_err(|i| {
+                let (i, row) = (i as u64, tensor.shape.first().copied().unwrap_or(1).max(1));
+                let (row, column) = (i / row, i % row);
+                let message =
+                    format!("the value written at row {row}, column {column} is not the source's as {}", tensor.ty);
                 failed(message).at_tensor(&tensor.name)
-            })?;
-            sums = sums.and(found);
-            weight.release(at, source.len());
-            file.release_tensor(tensor);
+            })?);
         }
         stored.error = Some(sums.loss());
     }

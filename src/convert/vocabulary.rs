@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use rayon::prelude::*;
+
 use super::added::{self, Added};
 use super::config::Config;
 use super::hyper::MAX_VOCAB;
@@ -409,9 +411,7 @@ fn merges(tokenizer: &Config, model: &Value, ids: &HashMap<&str, u32>) -> Result
         let message = "is written in another form than the first; all must be texts, or all pairs";
         return Err(tokenizer.error(&format!("model.merges[{i}]"), message));
     }
-    let mut merges = Vec::with_capacity(list.len());
-    let mut joined = String::new();
-    for (i, merge) in list.iter().enumerate() {
+    let read = |joined: &mut String, (i, merge): (usize, &Value)| -> Result<String> {
         let error = |message: String| tokenizer.error(&format!("model.merges[{i}]"), message);
         let (left, right, text) = match merge {
             Value::String(text) => {
@@ -423,19 +423,23 @@ fn merges(tokenizer: &Config, model: &Value, ids: &HashMap<&str, u32>) -> Result
                 let [Value::String(left), Value::String(right)] = pair.as_slice() else {
                     return Err(error("is not a pair of tokens".into()));
                 };
-                (left.as_str(), right.as_str(), format!("{} {}", no_space(left), no_space(right)))
+                (left.as_str(), right.as_str(), [&*no_space(left), " ", &*no_space(right)].concat())
             }
             _ => return Err(error("is not a pair of tokens".into())),
         };
         joined.clear();
         joined.push_str(left);
         joined.push_str(right);
-        if let Some(missing) = [left, right, &joined].into_iter().find(|token| !ids.contains_key(token)) {
-            return Err(error(format!("the token {missing:?} is not in model.vocab")));
+        match [left, right, joined].into_iter().find(|token| !ids.contains_key(token)) {
+            Some(missing) => Err(error(format!("the token {missing:?} is not in model.vocab"))),
+            None => Ok(text),
         }
-        merges.push(text);
-    }
-    Ok(merges)
+    };
+    let merges: Option<Vec<String>> =
+        list.par_iter().enumerate().map_init(String::new, |joined, merge| read(joined, merge).ok()).collect();
+    // Some merge is wrong: the first one, whichever was seen first.
+    let mut joined = String::new();
+    merges.map_or_else(|| list.iter().enumerate().map(|merge| read(&mut joined, merge)).collect(), Ok)
 }
 
 fn no_space(half: &str) -> std::borrow::Cow<'_, str> {

@@ -53,6 +53,11 @@ impl<'a> Weight<'a> {
         self.data.chunks(n_bytes).enumerate().map(move |(i, piece)| (i * n_bytes, piece))
     }
 
+    /// Asks for the memory of `len` bytes of the data from `at`.
+    pub(super) fn populate(&self, at: usize, len: usize) {
+        self.map.populate(self.start + at, len);
+    }
+
     /// Gives back the memory of `len` bytes of the data from `at`: a checkpoint of any size passes through few pages.
     pub(super) fn release(&self, at: usize, len: usize) {
         self.map.release(self.start + at, len);

@@ -75,7 +75,7 @@ fn ask(tokenizer: &Config, respelled: &[Respelled]) -> Outcome<Vec<(String, Vec<
     let all = Entries::of(tokenizer)?;
     let mut texts = probes(&all);
     texts.retain(|text| !respelled.iter().any(|token| text.contains(&token.content) || text.contains(&token.read)));
-    let bare = all.load(|_| false)?;
+    let bare = all.load(&HashSet::new())?;
     let mut words = HashSet::new();
     for text in &texts {
         let mut split = bare.get_added_vocabulary().extract_and_normalize(bare.get_normalizer(), text);
@@ -86,7 +86,7 @@ fn ask(tokenizer: &Config, respelled: &[Respelled]) -> Outcome<Vec<(String, Vec<
         words.extend(splits.into_iter().map(|(word, ..)| word.to_owned()));
     }
     let reached = stretches(&words);
-    let theirs = all.load(|token| reached.contains(token))?;
+    let theirs = all.load(&reached)?;
     let ids = |text: &String| theirs.encode_fast(text.as_str(), false).map(|encoding| encoding.get_ids().to_vec());
     texts.iter().map(|text| Ok((text.clone(), ids(text).map_err(|e| e.to_string())?))).collect()
 }
@@ -123,10 +123,14 @@ impl<'a> Entries<'a> {
         Ok(Self { file, vocab, merges, added: added.collect() })
     }
 
-    /// The library's tokenizer with the tokens that are `wanted`, those for bytes and the added ones.
-    fn load(&self, wanted: impl Fn(&str) -> bool) -> Outcome<tokenizers::Tokenizer> {
+    /// The library's tokenizer with the tokens that are `wanted`, those for bytes and the added ones; if none is wanted,
+    /// one that only finds the words of a text.
+    fn load(&self, wanted: &HashSet<&str>) -> Outcome<tokenizers::Tokenizer> {
+        let longest = wanted.iter().map(|token| token.len()).max().unwrap_or(0);
+        let wanted = |token: &str| token.len() <= longest && wanted.contains(token);
         let mut vocab = Object::new();
-        for (token, id) in self.vocab.iter().filter(|(token, _)| added::is_byte(token) || wanted(token)) {
+        let vocabulary = self.vocab.iter().filter(|_| longest > 0);
+        for (token, id) in vocabulary.filter(|(token, _)| added::is_byte(token) || wanted(token)) {
             vocab.insert(token, id.clone());
         }
         // Tokens that are added and in no vocabulary get the ids that follow it, whatever the file says; here the rest of
@@ -135,7 +139,7 @@ impl<'a> Entries<'a> {
             vocab.insert(*token, (*id).clone());
         }
         let mut joined = String::new();
-        let merges = self.merges.iter().filter(|merge| {
+        let merges = self.merges.iter().filter(|_| longest > 0).filter(|merge| {
             joined.clear();
             match merge {
                 Value::String(text) => joined.extend(text.chars().filter(|&c| c != ' ')),

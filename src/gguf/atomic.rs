@@ -5,12 +5,15 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufWriter, ErrorKind as IoKind, Write};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes collected before they go to the system.
 const BUFFER_BYTES: usize = 1 << 20;
+/// Bytes written before the disk is given them.
+const SYNC_BYTES: usize = 64 << 20;
 
 /// Writes `path` through `write`, durably and atomically: a new file `<path>.<16 hex digits>.tmp` in the same directory,
 /// opened exclusively (never through an existing file or link), is filled, synced to disk and renamed to `path`, and the
@@ -42,24 +45,58 @@ pub fn write_atomic_checked<T, U>(
     let path = &destination(path)?;
     let (temporary, file) = Temporary::create(path)?;
     let located = |e: Error| if e.file().is_none() { e.in_file(path) } else { e };
-    let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
-    let result = write(&mut out).map_err(located)?;
     let failed = |e: std::io::Error| Error::io("cannot write", path, &e);
-    let file = out.into_inner().map_err(|e| failed(e.into_error()))?;
-    if let Ok(old) = fs::metadata(path) {
-        file.set_permissions(old.permissions()).map_err(failed)?;
-    }
-    let (synced, checked) = thread::scope(|scope| {
-        let sync = scope.spawn(|| file.sync_all());
+    let result = thread::scope(|scope| {
+        let (more, wake) = sync_channel(1);
+        let sync = scope.spawn(|| sync(&file, wake));
+        let paced = Paced { file: &file, n_unsynced: 0, more };
+        let mut out = BufWriter::with_capacity(BUFFER_BYTES, paced);
+        let result = write(&mut out).map_err(located)?;
+        let paced = out.into_inner().map_err(|e| failed(e.into_error()))?;
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(old.permissions()).map_err(failed)?;
+        }
+        // Nothing more to come.
+        drop(paced);
         let checked = check(temporary.path(), result);
-        (sync.join(), checked)
-    });
-    synced.unwrap_or_else(|panic| resume_unwind(panic)).map_err(failed)?;
-    let result = checked.map_err(located)?;
+        sync.join().unwrap_or_else(|panic| resume_unwind(panic)).map_err(failed)?;
+        checked.map_err(located)
+    })?;
     drop(file);
     temporary.rename(path).map_err(|e| Error::io("cannot rename the finished file to", path, &e))?;
     sync_directory(path).map_err(|e| Error::io("cannot sync the directory of", path, &e))?;
     Ok(result)
+}
+
+/// A file whose data goes to the disk while more is written, not all at the end.
+struct Paced<'a> {
+    file: &'a File,
+    n_unsynced: usize,
+    more: SyncSender<()>,
+}
+
+impl Write for Paced<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let mut file = self.file;
+        let n = file.write(bytes)?;
+        self.n_unsynced += n;
+        if self.n_unsynced >= SYNC_BYTES && self.more.try_send(()).is_ok() {
+            self.n_unsynced = 0;
+        }
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Syncs `file` as often as it is woken, and once more, with its size and mode, when there is nothing more to come.
+fn sync(file: &File, wake: Receiver<()>) -> std::io::Result<()> {
+    while wake.recv().is_ok() {
+        file.sync_data()?;
+    }
+    file.sync_all()
 }
 
 /// The regular file that writing to `path` makes or replaces.
