@@ -101,10 +101,20 @@ pub fn convert(dir: &Path, out: &Path, options: &Options) -> Result<Report> {
 /// # Errors
 /// As [`convert`].
 pub fn convert_with_progress(dir: &Path, out: &Path, options: &Options, progress: &mut Progress<'_>) -> Result<Report> {
+    convert_checked(dir, out, options, progress, &mut |_| Ok(()))
+}
+
+/// [`convert_with_progress`] that shows the finished file to `check`, under its temporary name, before it gets its own;
+/// when `check` fails it never does.
+fn convert_checked(
+    dir: &Path,
+    out: &Path,
+    options: &Options,
+    progress: &mut Progress<'_>,
+    check: &mut dyn FnMut(&Path) -> Result<()>,
+) -> Result<Report> {
     let mut job = Job::new(dir, options)?;
-    if job.checkpoint.reads(out) {
-        return Err(overwrites(out));
-    }
+    job.check_output(out)?;
     let tokenizer = job.checkpoint.tokenizer.take().filter(|_| options.verify);
     let mut stored = stream::stored(&job.layout, job.checkpoint.weights())?;
     let job = &job;
@@ -115,9 +125,15 @@ pub fn convert_with_progress(dir: &Path, out: &Path, options: &Options, progress
             out,
             |file| stream::write(&job.layout, job.checkpoint.weights(), file, progress),
             |file, (n_bytes, notes)| {
-                let Some(witness) = witness else { return Ok((n_bytes, notes, None)) };
-                let witness = witness.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-                Ok((n_bytes, notes, Some(job.prove(file, &witness, &mut stored)?)))
+                let proof = match witness {
+                    None => None,
+                    Some(witness) => {
+                        let witness = witness.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+                        Some(job.prove(file, &witness, &mut stored)?)
+                    }
+                };
+                check(file)?;
+                Ok((n_bytes, notes, proof))
             },
         )
     })?;
@@ -169,6 +185,11 @@ impl Job {
         let metadata = Metadata::read(&checkpoint.dir, options.model_name.as_deref(), n_params)?;
         let layout = layout(&checkpoint, &metadata, options)?;
         Ok(Self { checkpoint, layout, n_params })
+    }
+
+    /// Refuses to write over the checkpoint.
+    fn check_output(&self, out: &Path) -> Result<()> {
+        if self.checkpoint.reads(out) { Err(overwrites(out)) } else { Ok(()) }
     }
 
     /// Reads the written file back.
