@@ -73,15 +73,19 @@ fn values_it_cannot_hold_are_refused_and_nothing_is_left() {
     for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let error = attempt("encoder.layers.1.mlp.Wi.weight", value, Outtype::Q8_0).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Checkpoint);
-        assert!(matches!(error.place(), Some(Place::Tensor(name)) if name == "blk.1.ffn_up.weight"), "{error}");
+        assert!(
+            matches!(error.place(), Some(Place::Tensor(name)) if name == "encoder.layers.1.mlp.Wi.weight"),
+            "{error}"
+        );
         let message = error.to_string();
         assert!(message.contains("1 of 12288 values are infinite or not a number"), "{message}");
-        assert!(message.contains("use --outtype f16"), "{message}");
+        assert!(message.contains("store it as f16"), "{message}");
+        assert_eq!(error.file(), Some(weights.as_path()));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a file is left");
     }
     // A vector is F32 and holds them; a finite value too large for the scale is written as the field does.
     let note = "tensor blk.1.ffn_up.weight: 1 of 12288 values are too large for Q8_0 and make their blocks infinite; \
-                use --outtype f32";
+                store it as f32";
     assert!(attempt("encoder.final_norm.weight", f32::NAN, Outtype::Q8_0).is_ok());
     let report = attempt("encoder.layers.1.mlp.Wi.weight", 1e9, Outtype::Q8_0).unwrap();
     assert!(report.notes.iter().any(|n| n == note), "{:?}", report.notes);

@@ -100,19 +100,20 @@ fn the_report_says_what_every_tensor_lost() {
         let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
         let max_abs = errors().fold(0f64, |most, error| most.max(error.abs()));
         let relative = (squares(&mut errors()) / squares(&mut exact.iter().map(|v| f64::from(*v)))).sqrt();
-        let Loss { max_abs: said_max, relative: said_relative } = stored.error.unwrap();
+        let Loss { max_abs: said_max, relative: said_relative, n_lost } = stored.error.unwrap();
+        assert_eq!(n_lost, 0);
         assert_eq!(said_max, max_abs, "{}", stored.name);
         assert!((said_relative - relative).abs() <= 1e-9 * relative.max(1e-300), "{}", stored.name);
         assert_eq!(max_abs == 0.0, tensor.ty == TensorType::F32, "{}", stored.name);
     }
     // A plan is the same without the errors, and writes nothing.
     let n_files = fs::read_dir(dir.path()).unwrap().count();
-    let plan = convert::plan(&checkpoint, &options).unwrap();
+    let plan = convert::plan(&checkpoint, Some(&out), &options).unwrap();
     assert_eq!((plan.n_bytes, plan.n_params, &plan.notes), (report.n_bytes, report.n_params, &report.notes));
     assert!(plan.proof.is_none() && plan.tensors.iter().all(|tensor| tensor.error.is_none()));
     assert_eq!(plan.tensors.len(), report.tensors.len());
     let f32s = dir.path().join("a-checkpoint.f32");
-    assert_eq!(convert::plan_quantize(&f32s, Outtype::Q8_0Mixed).unwrap().n_bytes, report.n_bytes);
+    assert_eq!(convert::plan_quantize(&f32s, None, Outtype::Q8_0Mixed).unwrap().n_bytes, report.n_bytes);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), n_files);
     // Unproven on demand.
     let report = convert::convert(&checkpoint, &out, &Options { verify: false, ..options }).unwrap();
@@ -133,6 +134,10 @@ fn what_cannot_be_quantized_is_refused_by_name() {
     let before = fs::read(&f16).unwrap();
     let error = refused(&f16, &f16);
     assert_eq!((error.kind(), fs::read(&f16).unwrap() == before), (ErrorKind::Usage, true), "{error}");
+    // A plan says the same, and what could not be written.
+    let planned = |out: &Path| convert::plan_quantize(&f16, Some(out), Outtype::Q8_0Mixed).unwrap_err();
+    assert_eq!(planned(&f16).to_string(), error.to_string());
+    assert!(planned(dir.path()).message().contains("a directory, name a file"));
     let text = dir.path().join("text");
     fs::write(&text, "{}").unwrap();
     assert!(refused(&text, &out).message().contains("not a GGUF file"));
@@ -142,6 +147,18 @@ fn what_cannot_be_quantized_is_refused_by_name() {
     let error = refused(&text, &out);
     assert!(error.to_string().contains("not a laya GGUF: the architecture is \"bert\""), "{error}");
     assert!(!out.exists());
+    // A value that becomes infinite counts as lost; the others' loss is their own.
+    let f32s = converted(&checkpoint, Outtype::F32);
+    let mut large = fs::read(&f32s).unwrap();
+    let file = File::from_bytes(large.clone()).unwrap();
+    let at = file.tensor_start(file.tensor("scorer.1.weight").unwrap()).unwrap();
+    large[at..at + 4].copy_from_slice(&1e30f32.to_le_bytes());
+    fs::write(&text, large).unwrap();
+    let report = convert::quantize(&text, &out, Outtype::F16, true, &mut |_, _| {}).unwrap();
+    let lost = report.tensors.iter().find(|tensor| tensor.name == "scorer.1.weight").unwrap().error.unwrap();
+    assert!(lost.n_lost == 1 && lost.max_abs < 1e-3, "{lost:?}");
+    assert!(report.notes.iter().any(|note| note.contains("scorer.1.weight: 1 of 4096 values are too large for F16")));
+    fs::remove_file(&out).unwrap();
     // A value no block can hold.
     let mut bytes = before;
     let file = File::from_bytes(bytes.clone()).unwrap();
@@ -150,5 +167,6 @@ fn what_cannot_be_quantized_is_refused_by_name() {
     fs::write(&text, bytes).unwrap();
     let error = refused(&text, &out);
     assert!(matches!(error.place(), Some(Place::Tensor(name)) if name == "blk.2.ffn_up.weight"), "{error}");
+    assert_eq!(error.file(), Some(text.as_path()));
     assert!(!out.exists());
 }

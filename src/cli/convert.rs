@@ -5,7 +5,7 @@ use super::exit::{self, COMPARE_EXIT_HELP, Exit, Stop};
 use super::progress::Progress;
 use super::quantize::{self, QuantizeArguments};
 use super::stdout::Stdout;
-use super::stored::{self, Detail};
+use super::stored::{self, Against, Detail};
 use super::synth::{self, SynthArguments};
 use crate::convert::{self, Layout, Options, Outtype};
 use crate::error::{Error, ErrorKind};
@@ -88,6 +88,9 @@ struct ConvertArguments {
     /// Compare the written file with this one; the exit code is 2 when they differ
     #[arg(long, value_name = "REF.gguf", conflicts_with = "dry_run")]
     verify_against: Option<PathBuf>,
+    /// Print a line for every tensor written, as with --recipe
+    #[arg(short, long, conflicts_with_all = ["dry_run", "json"])]
+    verbose: bool,
     #[command(flatten)]
     how: HowArguments,
     /// Compare two model files instead: keys, tensors, data, bytes; the exit code is 2 when they
@@ -105,12 +108,9 @@ pub(super) struct HowArguments {
     /// Do not read the file back
     #[arg(long, conflicts_with = "dry_run")]
     pub(super) no_verify: bool,
-    /// Print what was written as JSON
+    /// Print what was written, or would be, as JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Print a line for every tensor [default with a recipe]
-    #[arg(short, long)]
-    pub(super) verbose: bool,
 }
 
 /// Reads the name of one of `types`.
@@ -138,7 +138,8 @@ pub fn main() -> ExitCode {
 }
 
 fn convert(arguments: ConvertArguments) -> Result<Exit, Stop> {
-    let ConvertArguments { checkpoint, out, outtype, recipe, model_name, layout, verify_against, how, .. } = arguments;
+    let ConvertArguments { checkpoint, out, outtype, recipe, model_name, layout, verify_against, verbose, how, .. } =
+        arguments;
     let checkpoint = checkpoint.unwrap_or_default();
     if !checkpoint.is_dir() {
         let what = match checkpoint.extension() {
@@ -154,38 +155,38 @@ fn convert(arguments: ConvertArguments) -> Result<Exit, Stop> {
     }
     let options = Options { outtype: recipe.unwrap_or(outtype), model_name, layout, verify: !how.no_verify };
     // clap asks for an output unless it is a dry run.
-    let Some(out) = out.filter(|_| !how.dry_run) else {
-        stored::planned(TOOL, &convert::plan(&checkpoint, &options)?, how.json)?;
-        return Ok(Exit::Done);
+    let out = match out {
+        Some(out) if !how.dry_run => out,
+        out => {
+            stored::planned(TOOL, &convert::plan(&checkpoint, out.as_deref(), &options)?, how.json)?;
+            return Ok(Exit::Done);
+        }
     };
+    if let Some(reference) = &verify_against {
+        convert::check_reference(reference, &out)?;
+    }
     let start = Instant::now();
     let progress = Progress::over_bytes();
     let report =
         convert::convert_with_progress(&checkpoint, &out, &options, &mut |done, total| progress.written(done, total))?;
     drop(progress);
-    let detail = Detail { json: how.json, tensors: how.verbose || recipe.is_some() };
-    stored::written(TOOL, &out, &report, start, detail)?;
-    match verify_against {
-        None => Ok(Exit::Done),
-        Some(reference) => match convert::compare(&out, &reference)? {
-            None => verdict(&format!("IDENTICAL to {}", reference.display()), Exit::Done),
-            Some(why) => {
-                verdict(&format!("DIFFERENT from {}: {why} (A is the new file)", reference.display()), Exit::Differs)
-            }
-        },
-    }
+    let against = match verify_against {
+        None => None,
+        Some(reference) => {
+            let difference = convert::compare(&out, &reference)?;
+            Some(Against { reference, difference })
+        }
+    };
+    let detail = Detail { json: how.json, tensors: verbose || recipe.is_some() };
+    stored::written(TOOL, &out, &report, start, detail, against.as_ref())?;
+    Ok(against.map_or(Exit::Done, |against| against.exit()))
 }
 
 fn compare(a: &Path, b: &Path) -> Result<Exit, Stop> {
-    match convert::compare(a, b)? {
-        None => verdict("IDENTICAL", Exit::Done),
-        Some(why) => verdict(&format!("DIFFERENT: {why}"), Exit::Differs),
-    }
-}
-
-fn verdict(text: &str, exit: Exit) -> Result<Exit, Stop> {
-    Stdout::open().line(text.to_owned())?;
-    Ok(exit)
+    let difference = convert::compare(a, b)?;
+    let text = difference.as_ref().map_or("IDENTICAL".to_owned(), |why| format!("DIFFERENT: {why}"));
+    Stdout::open().line(text)?;
+    Ok(if difference.is_some() { Exit::Differs } else { Exit::Done })
 }
 
 #[cfg(test)]

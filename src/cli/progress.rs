@@ -30,7 +30,7 @@ impl Progress {
             return Self(None);
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}  {elapsed}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}  {elapsed}  {msg}") {
             bar.set_style(style);
         }
         Self(Some(bar))
@@ -41,6 +41,10 @@ impl Progress {
         if let Some(bar) = &self.0 {
             bar.set_length(total);
             bar.set_position(done);
+            // What follows, reading back and the disk, has no measure.
+            if done >= total {
+                bar.set_message("checking");
+            }
         }
     }
 

@@ -23,6 +23,13 @@ pub(super) fn lines(text: &str) {
     text.lines().for_each(line);
 }
 
+/// `text` with its control characters spelled out, for a line of standard output that quotes a file or its name.
+pub(super) fn printable(text: &str) -> String {
+    let mut line = escaped(text);
+    line.pop();
+    line
+}
+
 /// `text` and a line break. `text` may quote a file: it must neither break the line nor drive the terminal.
 fn escaped(text: &str) -> String {
     let mut line = String::with_capacity(text.len() + 1);

@@ -1,11 +1,12 @@
 //! What is said about a file that was written, or would be: a table of its tensors, or JSON.
 
+use super::exit::{Exit, Stop};
 use super::stderr;
 use super::stdout::Stdout;
 use super::table::table;
-use crate::convert::{Report, Stored};
+use crate::convert::{Difference, Report, Stored};
 use crate::json::{Object, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// What a tool was asked to say.
@@ -17,7 +18,37 @@ pub(super) struct Detail {
     pub(super) tensors: bool,
 }
 
-/// Says what was written to `out`, by `tool`, since `start`.
+/// What a file was compared with, and how that went.
+#[derive(Debug)]
+pub(super) struct Against {
+    pub(super) reference: PathBuf,
+    pub(super) difference: Option<Difference>,
+}
+
+impl Against {
+    pub(super) fn exit(&self) -> Exit {
+        if self.difference.is_some() { Exit::Differs } else { Exit::Done }
+    }
+
+    fn text(&self) -> String {
+        let reference = self.reference.display();
+        let text = match &self.difference {
+            None => format!("IDENTICAL to {reference}"),
+            Some(why) => format!("DIFFERENT from {reference}: {why} (A is the new file)"),
+        };
+        stderr::printable(&text)
+    }
+
+    fn to_json(&self) -> Value {
+        let mut object = Object::new();
+        object.insert("reference", &*self.reference.to_string_lossy());
+        object.insert("identical", self.difference.is_none());
+        object.insert("difference", self.difference.as_ref().map(ToString::to_string));
+        Value::Object(object)
+    }
+}
+
+/// Says what was written to `out`, by `tool`, since `start`, and how it compares.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -27,7 +58,8 @@ pub(super) fn written(
     report: &Report,
     start: Instant,
     detail: Detail,
-) -> Result<(), super::exit::Stop> {
+    against: Option<&Against>,
+) -> Result<(), Stop> {
     let seconds = start.elapsed().as_secs_f64();
     for note in &report.notes {
         stderr::note(tool, note);
@@ -37,6 +69,9 @@ pub(super) fn written(
         object.insert("out", &*out.to_string_lossy());
         object.insert("seconds", seconds);
         add(&mut object, report);
+        if let Some(against) = against {
+            object.insert("verified_against", against.to_json());
+        }
         return Stdout::open().line(Value::Object(object).dumps_indent(2));
     }
     if detail.tensors {
@@ -49,14 +84,14 @@ pub(super) fn written(
         Some(proof) => format!(", {} tensors and {} texts proven", proof.n_tensors, proof.n_probes),
     };
     stderr::line(&format!("wrote {} in {seconds:.1} s ({}{proven})", out.display(), size(report.n_bytes)));
-    Ok(())
+    against.map_or(Ok(()), |against| Stdout::open().line(against.text()))
 }
 
 /// Says what would be written.
 ///
 /// # Errors
 /// Standard output cannot be written to.
-pub(super) fn planned(tool: &str, report: &Report, json: bool) -> Result<(), super::exit::Stop> {
+pub(super) fn planned(tool: &str, report: &Report, json: bool) -> Result<(), Stop> {
     for note in &report.notes {
         stderr::note(tool, note);
     }
@@ -95,6 +130,7 @@ fn tensor(stored: &Stored) -> Value {
     object.insert("bytes", stored.n_bytes as i64);
     object.insert("max_abs_error", stored.error.map(|error| error.max_abs));
     object.insert("relative_error", stored.error.map(|error| error.relative));
+    object.insert("lost", stored.error.map(|error| error.n_lost as i64));
     Value::Object(object)
 }
 
@@ -106,6 +142,7 @@ fn tensors(stored: &[Stored]) -> String {
         let ty = if tensor.from == to { to.to_owned() } else { format!("{} -> {to}", tensor.from) };
         let error = |of: fn(crate::convert::Loss) -> f64| match tensor.error.map(of) {
             None => "-".into(),
+            Some(_) if tensor.error.is_some_and(|loss| loss.n_lost > 0) => "infinite".into(),
             Some(0.0) => "0".into(),
             Some(error) => format!("{error:.1e}"),
         };

@@ -1,7 +1,7 @@
 //! `laya-convert synth`: makes synthetic checkpoints and model files.
 
 use super::convert::TOOL;
-use super::exit::{Exit, Stop};
+use super::exit::{EXIT_HELP, Exit, Stop};
 use super::progress::Progress;
 use super::stored::{self, Detail};
 use crate::convert::Outtype;
@@ -27,7 +27,7 @@ Examples:
 /// Arguments of `laya-convert synth`.
 #[derive(Debug, clap::Args)]
 #[command(about = "Makes a checkpoint with random weights of a real shape", long_about = LONG_ABOUT)]
-#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(after_help = format!("{EXAMPLES}\n\n{EXIT_HELP}"), arg_required_else_help = true)]
 pub(super) struct SynthArguments {
     /// Shape to make
     #[arg(long, value_name = "NAME", value_parser = arch())]
@@ -48,7 +48,7 @@ pub(super) struct SynthArguments {
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = dtype())]
     dtype: Dtype,
     /// How a model file stores its matrices
-    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = super::convert::outtype(&Outtype::ALL))]
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = super::convert::outtype(&Outtype::PLAIN))]
     outtype: Outtype,
 }
 
@@ -76,6 +76,6 @@ pub(super) fn synth(arguments: SynthArguments) -> Result<Exit, Stop> {
         synth::write_checkpoint(&out, &options, &mut written)
     }?;
     drop(progress);
-    stored::written(TOOL, &out, &report, start, Detail { json: false, tensors: false })?;
+    stored::written(TOOL, &out, &report, start, Detail { json: false, tensors: false }, None)?;
     Ok(Exit::Done)
 }

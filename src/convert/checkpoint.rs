@@ -49,7 +49,11 @@ impl Checkpoint {
             return Err(refused("is not a directory; name the directory of a checkpoint", dir));
         }
         check_layout(dir)?;
-        let agent = Config::read(&dir.join("rl_agent_config.json"))?;
+        let agent = Config::read_if_there(&dir.join("rl_agent_config.json"))?;
+        let Some(agent) = agent else {
+            let message = "has no rl_agent_config.json; name the directory of a decision model as it is published";
+            return Err(refused(message, dir));
+        };
         let encoder = Config::read(&dir.join("encoder").join("config.json"))?;
         let mut notes = Vec::new();
         let hyper = Hyper::read(&agent, &encoder, &mut notes)?;
@@ -73,12 +77,26 @@ impl Checkpoint {
         Ok(Self { dir: dir.to_owned(), hyper, vocabulary, tokenizer: Some(tokenizer), notes, shards, names })
     }
 
-    /// Whether `path` is a file this checkpoint was read from, under whatever spelling.
-    pub(super) fn reads(&self, path: &Path) -> bool {
-        let Ok(path) = path.canonicalize() else { return false };
-        let named = SIDE_FILES.iter().map(|name| self.dir.join(name));
-        let mut inputs = named.chain(self.shards.iter().map(|shard| shard.path().to_owned()));
-        inputs.any(|input| input.canonicalize().is_ok_and(|input| input == path))
+    /// Refuses to write to `out` what the checkpoint has there, under whatever spelling, and what the next conversion
+    /// would take for a part of it.
+    pub(super) fn check_output(&self, out: &Path) -> Result<()> {
+        if let Ok(path) = out.canonicalize() {
+            let named = SIDE_FILES.iter().map(|name| self.dir.join(name));
+            let mut inputs = named.chain(self.shards.iter().map(|shard| shard.path().to_owned()));
+            if inputs.any(|input| input.canonicalize().is_ok_and(|input| input == path)) {
+                return Err(super::overwrites(out));
+            }
+        }
+        let folder = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let inside = folder.canonicalize().is_ok_and(|folder| {
+            let folders = [self.dir.clone(), self.dir.join("encoder"), self.dir.join("tokenizer")];
+            folders.iter().any(|own| own.canonicalize().is_ok_and(|own| own == folder))
+        });
+        if inside && out.extension().is_none_or(|extension| extension != "gguf") {
+            let message = "would be a file of the checkpoint; name an output elsewhere, or one that ends in .gguf";
+            return Err(Error::new(ErrorKind::Usage, message).in_file(out));
+        }
+        Ok(())
     }
 
     /// Gives every tensor another name in the GGUF file; one that gets none is not written.
@@ -93,7 +111,14 @@ impl Checkpoint {
                 let name = self.names.get(&tensor.name)?;
                 // `check_tensors` has refused every other type.
                 let float = Float::from_name(tensor.dtype)?;
-                Some(Weight::new(name, &tensor.shape, float, shard.map(), shard.place(tensor)))
+                Some(Weight::new(
+                    name,
+                    (&tensor.name, shard.path()),
+                    &tensor.shape,
+                    float,
+                    shard.map(),
+                    shard.place(tensor),
+                ))
             },
         )
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use half::f16;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{Array, File, TensorInfo, TensorType, Value};
 
 /// Longest piece of a value that is quoted, in characters.
@@ -29,6 +29,22 @@ pub fn compare(a: &Path, b: &Path) -> Result<Option<Difference>> {
     let (a, b) = (File::open(a)?, File::open(b)?);
     let found = keys(&a, &b).or_else(|| infos(&a, &b)).or_else(|| data(&a, &b)).or_else(|| raw(&a, &b));
     Ok(found.map(Difference))
+}
+
+/// Refuses a `reference` that a conversion to `out` could not be compared with afterwards: one that is no GGUF file, or
+/// that is the output itself.
+///
+/// # Errors
+/// As [`compare`]; [`ErrorKind::Usage`] when both are one file.
+pub fn check_reference(reference: &Path, out: &Path) -> Result<()> {
+    File::open(reference)?;
+    match (reference.canonicalize(), out.canonicalize()) {
+        (Ok(a), Ok(b)) if a == b => {
+            let message = "is the output itself, which the conversion replaces; name another file to compare with";
+            Err(Error::new(ErrorKind::Usage, message).in_file(reference))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn keys(a: &File, b: &File) -> Option<String> {
@@ -198,17 +214,30 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes that belong to no key, info or data: the padding, and what follows the last tensor.
+/// Bytes that belong to no tensor's data: the header once more, as it is spelled, the padding, and what follows the last
+/// tensor.
 fn raw(a: &File, b: &File) -> Option<String> {
     let (bytes_a, bytes_b) = (a.map().bytes(), b.map().bytes());
-    if bytes_a == bytes_b {
-        return None;
-    }
     if bytes_a.len() != bytes_b.len() {
         return Some(format!("{} bytes in A, {} in B", bytes_a.len(), bytes_b.len()));
     }
-    let (at, (a, b)) = bytes_a.iter().zip(bytes_b).enumerate().find(|(_, (a, b))| a != b)?;
-    Some(format!("byte {at}, outside keys and tensors, is {a:02x} in A, {b:02x} in B"))
+    // The infos are the same, so the gaps are.
+    let mut data: Vec<(usize, usize)> =
+        a.tensors().iter().filter_map(|tensor| Some((a.tensor_start(tensor)?, tensor.n_bytes as usize))).collect();
+    data.sort_unstable();
+    data.push((bytes_a.len(), 0));
+    let mut start = 0;
+    for (end, n_bytes) in data {
+        let gap = start..end.max(start);
+        let (gap_a, gap_b) = (bytes_a.get(gap.clone())?, bytes_b.get(gap)?);
+        if let Some(at) = gap_a.iter().zip(gap_b).position(|(a, b)| a != b) {
+            let (a, b) = (gap_a.get(at)?, gap_b.get(at)?);
+            let at = start + at;
+            return Some(format!("byte {at}, outside keys and tensors, is {a:02x} in A, {b:02x} in B"));
+        }
+        start = end.saturating_add(n_bytes);
+    }
+    None
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::gguf::{Writer, write_atomic_checked};
+use crate::gguf::{Writer, check_destination, write_atomic_checked};
 
 mod added;
 pub mod cache;
@@ -51,7 +51,7 @@ mod weight;
 mod witness;
 mod yaml;
 
-pub use compare::{Difference, compare};
+pub use compare::{Difference, check_reference, compare};
 pub use outtype::{Layout, Outtype};
 pub use quantize::{plan_quantize, quantize};
 pub use report::{Loss, Proof, Report, Stored};
@@ -114,7 +114,7 @@ fn convert_checked(
     check: &mut dyn FnMut(&Path) -> Result<()>,
 ) -> Result<Report> {
     let mut job = Job::new(dir, options)?;
-    job.check_output(out)?;
+    job.checkpoint.check_output(out)?;
     let tokenizer = job.checkpoint.tokenizer.take().filter(|_| options.verify);
     let mut stored = stream::stored(&job.layout, job.checkpoint.weights())?;
     let job = &job;
@@ -152,14 +152,23 @@ pub fn convert_to(dir: &Path, out: &mut dyn Write, options: &Options, progress: 
     Ok(job.report(n_bytes, notes, stored, None))
 }
 
-/// What [`convert`] would write: every check is made, the values of the weights included, and no file.
+/// What [`convert`] would write, to `out` if it is named: every check is made, those of the values and of the tokenizer
+/// included, and no file.
 ///
 /// # Errors
 /// As [`convert`], but for writing.
-pub fn plan(dir: &Path, options: &Options) -> Result<Report> {
+pub fn plan(dir: &Path, out: Option<&Path>, options: &Options) -> Result<Report> {
     let job = Job::new(dir, options)?;
+    if let Some(out) = out {
+        job.checkpoint.check_output(out)?;
+        check_destination(out)?;
+    }
     let notes = stream::survey(&job.layout, job.checkpoint.weights())?;
     let stored = stream::stored(&job.layout, job.checkpoint.weights())?;
+    if let Some(tokenizer) = job.checkpoint.tokenizer.as_ref().filter(|_| options.verify) {
+        let witness = Witness::new(tokenizer, job.checkpoint.vocabulary.respelled())?;
+        witness.check(&job.checkpoint.vocabulary.tokenizer(tokenizer.path())?)?;
+    }
     Ok(job.report(job.layout.n_bytes()?, notes, stored, None))
 }
 
@@ -187,15 +196,10 @@ impl Job {
         Ok(Self { checkpoint, layout, n_params })
     }
 
-    /// Refuses to write over the checkpoint.
-    fn check_output(&self, out: &Path) -> Result<()> {
-        if self.checkpoint.reads(out) { Err(overwrites(out)) } else { Ok(()) }
-    }
-
     /// Reads the written file back.
     fn prove(&self, file: &Path, witness: &Witness, stored: &mut [Stored]) -> Result<Proof> {
         let file = proof::check(file, &self.layout, self.checkpoint.weights(), stored)?;
-        let n_probes = witness.check(&proof::tokenizer(&file)?)?;
+        let n_probes = witness.check(&proof::tokenizer(&file, witness.path())?)?;
         Ok(Proof { n_tensors: stored.len(), n_probes })
     }
 

@@ -80,19 +80,19 @@ pub(super) fn check<'a>(
     Ok(file)
 }
 
-/// The tokenizer of a written file.
+/// The tokenizer of a file made from the vocabulary in `source`.
 ///
 /// # Errors
 /// The file is what was laid out, but its vocabulary is none: what the format makes of it cannot be used.
-pub(super) fn tokenizer(file: &File) -> Result<Tokenizer> {
+pub(super) fn tokenizer(file: &File, source: &Path) -> Result<Tokenizer> {
     layout::read(file).and_then(|view| Tokenizer::from_gguf(view.file())).map_err(|error| {
         let place = error.place().map_or_else(String::new, |place| format!("{place}: "));
         let message = format!(
-            "no tokenizer can be built from what the format makes of this vocabulary: {place}{}; nothing was kept. \
-             --no-verify writes the file all the same",
+            "no tokenizer can be built from what the format makes of this vocabulary: {place}{}; a conversion that is not \
+             verified writes the file all the same",
             error.message()
         );
-        Error::new(ErrorKind::Tokenizer, message)
+        Error::new(ErrorKind::Tokenizer, message).in_file(source)
     })
 }
 
@@ -108,6 +108,7 @@ struct Sums {
     max_abs: f64,
     squared_error: f64,
     squared: f64,
+    n_lost: u64,
 }
 
 impl Sums {
@@ -116,6 +117,7 @@ impl Sums {
             max_abs: self.max_abs.max(other.max_abs),
             squared_error: self.squared_error + other.squared_error,
             squared: self.squared + other.squared,
+            n_lost: self.n_lost + other.n_lost,
         }
     }
 
@@ -125,12 +127,14 @@ impl Sums {
             self.max_abs = self.max_abs.max(error);
             self.squared_error += error * error;
             self.squared += source * source;
+        } else if source.is_finite() {
+            self.n_lost += 1;
         }
     }
 
     fn loss(self) -> Loss {
         let relative = if self.squared > 0.0 { (self.squared_error / self.squared).sqrt() } else { 0.0 };
-        Loss { max_abs: self.max_abs, relative }
+        Loss { max_abs: self.max_abs, relative, n_lost: self.n_lost }
     }
 }
 

@@ -7,10 +7,12 @@ use super::report::{Proof, Report, Stored};
 use super::weight::Weight;
 use super::{Progress, overwrites, proof, stream, upstream};
 use crate::error::Result;
-use crate::gguf::{File, TensorType, Writer, write_atomic_checked};
+use crate::gguf::{File, TensorType, Writer, check_destination, write_atomic_checked};
 
 /// Keys about how a model is used that were fitted on the numbers of one file.
 const SPEC_KEY: &str = "decision.spec";
+/// The version of ggml's quantized types, which a reader may ask a quantized file for.
+const VERSION_KEY: &str = "general.quantization_version";
 
 /// Stores the tensors of the GGUF file `input` as `outtype` in the file `out`, which appears whole or not at all. Every
 /// other key is the input's. With `verify` the file is read back before it gets its name.
@@ -29,11 +31,7 @@ pub fn quantize(
     progress: &mut Progress<'_>,
 ) -> Result<Report> {
     let source = Source::open(input, outtype)?;
-    if let (Ok(a), Ok(b)) = (input.canonicalize(), out.canonicalize())
-        && a == b
-    {
-        return Err(overwrites(out));
-    }
+    check_output(input, out)?;
     let mut stored = stream::stored(&source.layout, source.weights())?;
     let (n_bytes, notes, proof) = write_atomic_checked(
         out,
@@ -46,16 +44,28 @@ pub fn quantize(
     Ok(source.report(n_bytes, notes, stored, proof))
 }
 
-/// What [`quantize`] would write: every check is made, the values included, and no file.
+/// What [`quantize`] would write, to `out` if it is named: every check is made, the values included, and no file.
 ///
 /// # Errors
 /// As [`quantize`], but for writing.
-pub fn plan_quantize(input: &Path, outtype: Outtype) -> Result<Report> {
+pub fn plan_quantize(input: &Path, out: Option<&Path>, outtype: Outtype) -> Result<Report> {
     let source = Source::open(input, outtype)?;
+    if let Some(out) = out {
+        check_output(input, out)?;
+        check_destination(out)?;
+    }
+    proof::tokenizer(&source.file, input)?;
     let notes = stream::survey(&source.layout, source.weights())?;
     let stored = stream::stored(&source.layout, source.weights())?;
     let n_bytes = source.layout.n_bytes()?;
     Ok(source.report(n_bytes, notes, stored, None))
+}
+
+fn check_output(input: &Path, out: &Path) -> Result<()> {
+    match (input.canonicalize(), out.canonicalize()) {
+        (Ok(a), Ok(b)) if a == b => Err(overwrites(out)),
+        _ => Ok(()),
+    }
 }
 
 /// The input, and what is made of it.
@@ -83,6 +93,9 @@ impl Source {
             layout.set(key, value.clone());
         }
         layout.set("general.file_type", outtype.file_type());
+        if layout.get(VERSION_KEY).is_none() {
+            layout.set(VERSION_KEY, 2u32);
+        }
         layout.remove(RECIPE_KEY);
         if let Some(recipe) = outtype.recipe() {
             layout.set(RECIPE_KEY, recipe);
@@ -102,9 +115,9 @@ impl Source {
     }
 
     /// Reads the written file back; its tokenizer must be one.
-    fn prove(&self, file: &Path, stored: &mut [Stored]) -> Result<Proof> {
-        let file = proof::check(file, &self.layout, self.weights(), stored)?;
-        proof::tokenizer(&file)?;
+    fn prove(&self, file_path: &Path, stored: &mut [Stored]) -> Result<Proof> {
+        let file = proof::check(file_path, &self.layout, self.weights(), stored)?;
+        proof::tokenizer(&file, self.file.path().unwrap_or(file_path))?;
         Ok(Proof { n_tensors: stored.len(), n_probes: 0 })
     }
 

@@ -59,7 +59,7 @@ impl Range {
         let Self { n, not_finite, .. } = self;
         if to == TensorType::Q8_0 && not_finite > 0 {
             let message = format!(
-                "{not_finite} of {n} values are infinite or not a number, which {to} cannot hold; use --outtype f16"
+                "{not_finite} of {n} values are infinite or not a number, which {to} cannot hold; store it as f16"
             );
             return Err(Error::new(ErrorKind::Checkpoint, message));
         }
@@ -70,13 +70,12 @@ impl Range {
     pub(super) fn notes(self, name: &str, to: TensorType) -> impl Iterator<Item = String> {
         let Self { n, not_finite, overflow } = self;
         let then = match to {
-            TensorType::F16 => "become infinite; use --outtype f32",
-            TensorType::Q8_0 => "make their blocks infinite; use --outtype f32",
+            TensorType::F16 => "become infinite; store it as f32",
+            TensorType::Q8_0 => "make their blocks infinite; store it as f32",
             _ => "become infinite",
         };
-        let not_finite = (not_finite > 0).then(|| {
-            format!("tensor {name}: {not_finite} of {n} values are infinite or not a number in the checkpoint")
-        });
+        let not_finite = (not_finite > 0)
+            .then(|| format!("tensor {name}: {not_finite} of {n} values are infinite or not a number in the source"));
         let overflow = (overflow > 0)
             .then(|| format!("tensor {name}: {overflow} of {n} values are too large for {to} and {then}"));
         not_finite.into_iter().chain(overflow)

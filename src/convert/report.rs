@@ -37,13 +37,15 @@ pub struct Stored {
     pub error: Option<Loss>,
 }
 
-/// The difference of stored values to their source, over the finite ones.
+/// The difference of stored values to their source.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Loss {
-    /// Largest magnitude of a difference.
+    /// Largest magnitude of a difference, over the values that are finite in both.
     pub max_abs: f64,
-    /// Root of the sum of squared differences over the sum of squared values; 0 for a tensor of zeros.
+    /// Over the same values, root of the sum of squared differences over the sum of squared values; 0 for a tensor of zeros.
     pub relative: f64,
+    /// Values that are finite in the source and not in the file.
+    pub n_lost: u64,
 }
 
 /// What was compared after writing.

@@ -94,7 +94,7 @@ fn convert<'a>(
             check(found, &weight, tensor.ty)?;
             range = range.and(found);
             let buffer = spare.try_recv().unwrap_or_default();
-            let converted = encode(piece, weight.float, tensor.ty, buffer).map_err(|e| e.at_tensor(weight.name))?;
+            let converted = encode(piece, weight.float, tensor.ty, buffer).map_err(|e| weight.locate(e))?;
             if send.send(Ready { weight, at, n_source: piece.len(), converted }).is_err() {
                 return Ok(notes);
             }
@@ -123,7 +123,7 @@ pub(super) fn survey<'a>(layout: &Writer, weights: impl Iterator<Item = Weight<'
 /// Refuses `weight` for what `range` found in a part of it; the message counts in all of it.
 fn check(range: Range, weight: &Weight<'_>, ty: TensorType) -> Result<()> {
     let checked = range.check(ty).or_else(|_| Range::of(weight.data, weight.float, ty).check(ty));
-    checked.map_err(|e| e.at_tensor(weight.name))
+    checked.map_err(|e| weight.locate(e))
 }
 
 /// The tensors of the file, each with its type in the source.

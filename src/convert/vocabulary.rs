@@ -17,7 +17,7 @@ use super::template::check_byte_level;
 use crate::error::Result;
 use crate::gguf::{self, Strings, Writer};
 use crate::json::{Object, Value};
-use crate::tokenizer::Family;
+use crate::tokenizer::{Family, Tokenizer};
 
 /// The special tokens the published checkpoints of a family name in `tokenizer_config.json`.
 pub(super) fn token_names(family: Family) -> &'static [(&'static str, &'static str)] {
@@ -178,6 +178,14 @@ impl Vocabulary {
     /// The kind of tokenizer.
     pub fn family(&self) -> Family {
         self.family
+    }
+
+    /// The tokenizer of a file with this vocabulary, which is the one in `source`.
+    pub(super) fn tokenizer(&self, source: &Path) -> Result<Tokenizer> {
+        let mut out = Writer::new();
+        out.set("general.architecture", "laya");
+        self.set(&mut out);
+        super::proof::tokenizer(&gguf::File::from_bytes(out.to_bytes(|_, _| Ok(()))?)?, source)
     }
 
     /// The added tokens that lose their text in a file.

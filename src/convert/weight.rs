@@ -1,13 +1,18 @@
 //! A tensor on its way into a GGUF file.
 
+use std::path::Path;
+
 use super::safetensors::Float;
+use crate::error::Error;
 use crate::gguf::{File, Map, TensorInfo, TensorType};
 
 /// A tensor to be written.
 #[derive(Clone, Copy)]
 pub(super) struct Weight<'a> {
-    /// Name in the GGUF file.
+    /// Name in the file that is written.
     pub(super) name: &'a str,
+    /// Name in the file that is read, and that file.
+    source: (&'a str, &'a Path),
     /// PyTorch's order: the contiguous dimension last.
     pub(super) shape: &'a [u64],
     pub(super) float: Float,
@@ -18,16 +23,17 @@ pub(super) struct Weight<'a> {
 }
 
 impl<'a> Weight<'a> {
-    /// `len` bytes of `map` from `start`, which the caller has found to be inside.
+    /// `len` bytes of `map` from `start`, which the caller has found to be inside. `source` is its name and file there.
     pub(super) fn new(
         name: &'a str,
+        source: (&'a str, &'a Path),
         shape: &'a [u64],
         float: Float,
         map: &'a Map,
         (start, len): (usize, usize),
     ) -> Self {
         let data = map.bytes().get(start..).and_then(|rest| rest.get(..len)).unwrap_or_default();
-        Self { name, shape, float, data, map, start }
+        Self { name, source, shape, float, data, map, start }
     }
 
     /// A float tensor of a GGUF file; `shape` is its shape in PyTorch's order.
@@ -39,7 +45,14 @@ impl<'a> Weight<'a> {
             _ => return None,
         };
         let place = (file.tensor_start(tensor)?, usize::try_from(tensor.n_bytes).ok()?);
-        Some(Self::new(&tensor.name, shape, float, file.map(), place))
+        let source = (tensor.name.as_str(), file.path().unwrap_or(Path::new("")));
+        Some(Self::new(&tensor.name, source, shape, float, file.map(), place))
+    }
+
+    /// `error` about this tensor of the source.
+    pub(super) fn locate(&self, error: Error) -> Error {
+        let (name, path) = self.source;
+        error.at_tensor(name).in_file(path)
     }
 
     /// ggml's order: `ne0`, the contiguous dimension, first.

@@ -4,8 +4,9 @@
 //! that is no stretch of any word of the probes can play no part in splitting them. That makes no difference to the ids
 //! and takes a hundredth of the memory and the time of the whole.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 
 use tokenizers::tokenizer::{OffsetReferential, OffsetType, PreTokenizer as _};
 
@@ -20,9 +21,13 @@ use crate::tokenizer::Tokenizer;
 const N_SAMPLED: usize = 2_000;
 /// Added tokens whose texts are probes, at most.
 const N_ADDED: usize = 500;
+/// Longest token that is a probe, in bytes: all stretches of a word are looked at, and a word may be one token.
+const LONGEST: usize = 128;
 
 /// What the other tokenizer makes of the probes.
 pub(super) struct Witness {
+    /// The `tokenizer.json` that was asked about.
+    path: PathBuf,
     /// Text and ids.
     probes: Vec<(String, Vec<u32>)>,
 }
@@ -39,11 +44,16 @@ impl Witness {
         let probes = asked.unwrap_or_else(|_| Err("it failed".into())).map_err(|message| {
             let message = format!(
                 "the tokenizers library, which the published package reads this file with, refuses it: {message}; repair \
-                 the file, or convert it unproven with --no-verify"
+                 the file"
             );
             Error::new(ErrorKind::Checkpoint, message).in_file(tokenizer.path())
         })?;
-        Ok(Self { probes })
+        Ok(Self { path: tokenizer.path().to_owned(), probes })
+    }
+
+    /// The `tokenizer.json` that was asked about.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Compares `ours` with what the other said; returns the number of probes.
@@ -62,7 +72,7 @@ impl Witness {
                     id(&found),
                     id(theirs)
                 );
-                return Err(Error::new(ErrorKind::Tokenizer, message));
+                return Err(Error::new(ErrorKind::Tokenizer, message).in_file(&self.path));
             }
         }
         Ok(self.probes.len())
@@ -73,8 +83,7 @@ type Outcome<T> = std::result::Result<T, String>;
 
 fn ask(tokenizer: &Config, respelled: &[Respelled]) -> Outcome<Vec<(String, Vec<u32>)>> {
     let all = Entries::of(tokenizer)?;
-    let mut texts = probes(&all);
-    texts.retain(|text| !respelled.iter().any(|token| text.contains(&token.content) || text.contains(&token.read)));
+    let texts = probes(&all, &Respellings::of(respelled));
     let bare = all.load(&HashSet::new())?;
     let mut words = HashSet::new();
     for text in &texts {
@@ -171,17 +180,83 @@ impl<'a> Entries<'a> {
     }
 }
 
+/// The texts of added tokens that a file respells, both ways.
+struct Respellings<'a> {
+    texts: HashSet<&'a str>,
+    /// Their lengths, in bytes.
+    lens: BTreeSet<usize>,
+}
+
+impl<'a> Respellings<'a> {
+    fn of(respelled: &'a [Respelled]) -> Self {
+        let texts: HashSet<&str> = respelled.iter().flat_map(|token| [&*token.content, &*token.read]).collect();
+        let lens = texts.iter().map(|text| text.len()).collect();
+        Self { texts, lens }
+    }
+
+    /// Whether one of them is in `text`.
+    fn are_in(&self, text: &str) -> bool {
+        let starts = || (0..text.len()).filter(|&start| text.is_char_boundary(start));
+        self.lens
+            .iter()
+            .any(|len| starts().any(|start| text.get(start..start + len).is_some_and(|part| self.texts.contains(part))))
+    }
+}
+
 /// The built-in texts, tokens from all over the vocabulary, and the added tokens in and beside other text.
-fn probes(all: &Entries<'_>) -> Vec<String> {
+fn probes(all: &Entries<'_>, respellings: &Respellings<'_>) -> Vec<String> {
     let mut texts: Vec<String> = probe::TEXTS.iter().map(|text| (*text).to_owned()).collect();
-    let step = (all.vocab.len() / N_SAMPLED).max(1);
-    for token in all.vocab.keys().step_by(step) {
+    let short = |token: &&str| token.len() <= LONGEST;
+    let step = (all.vocab.keys().filter(short).count() / N_SAMPLED).max(1);
+    for token in all.vocab.keys().filter(short).step_by(step) {
         texts.push(token.replace('\u{2581}', " "));
         texts.extend(added::bytes(token).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
     }
-    let step = (all.added.len() / N_ADDED).max(1);
-    for (token, _) in all.added.iter().step_by(step) {
-        texts.extend([(*token).to_owned(), format!("x{token}y"), format!("a {token} b"), format!("{token}{token}")]);
+    let added = || all.added.iter().map(|(token, _)| *token).filter(short).filter(|token| !respellings.are_in(token));
+    let step = (added().count() / N_ADDED).max(1);
+    for token in added().step_by(step) {
+        texts.extend([token.to_owned(), format!("x{token}y"), format!("a {token} b"), format!("{token}{token}")]);
     }
+    texts.retain(|text| !respellings.are_in(text));
     texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    fn config(text: &str) -> Config {
+        let object = json::parse(text.as_bytes()).unwrap().as_object().unwrap().clone();
+        Config::new(Path::new("tokenizer.json"), object)
+    }
+
+    #[test]
+    fn a_long_token_is_no_probe() {
+        let long = "x".repeat(100_000);
+        let text = format!(
+            r#"{{"model": {{"vocab": {{"a": 0, "{long}": 1, "b": 2}}, "merges": []}},
+            "added_tokens": [{{"id": 1, "content": "{long}"}}, {{"id": 3, "content": "<c>"}}]}}"#
+        );
+        let config = config(&text);
+        let texts = probes(&Entries::of(&config).unwrap(), &Respellings::of(&[]));
+        assert!(texts.iter().all(|text| text.len() < 1_000));
+        assert!(["a", "b", "<c>", "x<c>y", "a <c> b", "<c><c>"].iter().all(|text| texts.contains(&(*text).to_owned())));
+    }
+
+    #[test]
+    fn texts_with_a_respelled_token_are_no_probes() {
+        let respelled = [Respelled { content: "<\u{2581}>".into(), read: "< >".into() }];
+        let respellings = Respellings::of(&respelled);
+        for (text, are_in) in [("", false), ("<>", false), ("a< >b", true), ("\u{2581}<\u{2581}>", true), ("< ", false)]
+        {
+            assert_eq!(respellings.are_in(text), are_in, "{text:?}");
+        }
+        let config = config(
+            r#"{"model": {"vocab": {"a": 0, "< >b": 1}, "merges": []}, "added_tokens": [{"id": 3, "content": "<\u2581>"}]}"#,
+        );
+        let texts = probes(&Entries::of(&config).unwrap(), &respellings);
+        assert!(texts.contains(&"a".to_owned()));
+        assert!(!texts.iter().any(|text| text.contains("< >") || text.contains("<\u{2581}>")));
+    }
 }

@@ -99,6 +99,14 @@ fn sync(file: &File, wake: Receiver<()>) -> std::io::Result<()> {
     file.sync_all()
 }
 
+/// Refuses what [`write_atomic`] would refuse about `path` before it writes: a directory, a device, a link to nothing.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn check_destination(path: &Path) -> Result<()> {
+    destination(path).map(drop)
+}
+
 /// The regular file that writing to `path` makes or replaces.
 fn destination(path: &Path) -> Result<PathBuf> {
     let refused = |what: &str| Err(Error::new(ErrorKind::Io, format!("cannot write: this is {what}")).in_file(path));
