@@ -99,7 +99,6 @@ impl Fields {
     }
 
     fn add_file(&mut self, path: &Path) -> Result<()> {
-        let failed = |e: std::io::Error| Error::io("cannot read", path, &e);
         let facts = match fs::metadata(path) {
             Ok(facts) => facts,
             // A link to nothing. Where it leads to is all there is to know; the conversion says what is wrong with it.
@@ -108,23 +107,38 @@ impl Fields {
                 self.add_target(path);
                 return Ok(());
             }
-            Err(e) => return Err(failed(e)),
+            Err(_) => {
+                self.add(b"unreadable");
+                return Ok(());
+            }
         };
         if !facts.is_file() {
             // The conversion reads nothing below another directory, and opens no pipe.
             self.add(if facts.is_dir() { b"directory" } else { b"special" });
         } else if facts.len() <= MAX_CONTENT_BYTES {
             let mut content = Vec::with_capacity(usize::try_from(facts.len()).unwrap_or(0));
-            let file = File::open(path).map_err(failed)?;
-            file.take(MAX_CONTENT_BYTES + 1).read_to_end(&mut content).map_err(failed)?;
-            self.add(b"content");
-            self.add(&content);
+            let read = File::open(path).and_then(|file| file.take(MAX_CONTENT_BYTES + 1).read_to_end(&mut content));
+            match read {
+                Ok(_) => {
+                    self.add(b"content");
+                    self.add(&content);
+                }
+                // The conversion says so if it needs the file.
+                Err(_) => self.add_facts(b"unreadable", path, &facts)?,
+            }
         } else {
-            self.add(b"large");
-            self.add(&facts.len().to_le_bytes());
-            self.add(&nanoseconds(facts.modified().map_err(failed)?).to_le_bytes());
-            self.add_target(path);
+            self.add_facts(b"large", path, &facts)?;
         }
+        Ok(())
+    }
+
+    /// What is known of a file without its content.
+    fn add_facts(&mut self, what: &[u8], path: &Path, facts: &fs::Metadata) -> Result<()> {
+        let time = facts.modified().map_err(|e| Error::io("cannot read the time of", path, &e))?;
+        self.add(what);
+        self.add(&facts.len().to_le_bytes());
+        self.add(&nanoseconds(time).to_le_bytes());
+        self.add_target(path);
         Ok(())
     }
 
@@ -253,6 +267,17 @@ mod tests {
         } else {
             println!("skipped: no mkfifo");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_cannot_be_read_is_left_to_the_conversion() {
+        let (_root, dir) = checkpoint();
+        let key = f16(&dir);
+        // A regular file that whoever may open it cannot read from its start.
+        std::os::unix::fs::symlink("/proc/self/mem", dir.join("notes")).unwrap();
+        assert!(fs::read(dir.join("notes")).is_err());
+        assert_ne!(f16(&dir), key);
     }
 
     #[test]
