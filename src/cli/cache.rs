@@ -198,6 +198,7 @@ fn state(entry: &Entry) -> String {
         State::Whole => "ok".to_owned(),
         State::Damaged(why) => format!("damaged: {}", escaped(why)),
         State::Unfinished => "unfinished".to_owned(),
+        State::Foreign(name) => format!("holds other files: {}", escaped(name)),
         State::Refused(why) => format!("refused: {}", escaped(why)),
     };
     if entry.n_stale > 0 {
@@ -216,6 +217,7 @@ fn entry_json(entry: &Entry) -> Value {
         State::Whole => ("ok", None),
         State::Damaged(why) => ("damaged", Some(why.as_str())),
         State::Unfinished => ("unfinished", None),
+        State::Foreign(name) => ("holds other files", Some(name.as_str())),
         State::Refused(why) => ("refused", Some(why.as_str())),
     };
     let mut out = Object::new();

@@ -85,14 +85,23 @@ impl ModelArguments {
         let outtype = self.convert_type;
         // It shows once there is something to show.
         let mut progress = None;
+        let mut has_started = false;
         let cached = cache.open(&name, outtype, &mut |event| match event {
             Event::Waiting => stderr::line("laya: waiting for another process, which converts this checkpoint"),
+            Event::Started => has_started = true,
             Event::Converting { done, total } => {
                 progress.get_or_insert_with(Progress::over_bytes).written(done, total);
             }
         });
         drop(progress);
-        let cached = cached?;
+        let cached = cached.map_err(|error| {
+            // One about the directory itself, or about what it was named as, says all there is to say.
+            if !has_started || error.file() == Some(name.as_path()) {
+                return error;
+            }
+            let message = format!("cannot convert the checkpoint directory {}: {error}", name.display());
+            Error::new(error.kind(), message)
+        })?;
         for note in &cached.notes {
             stderr::note(tool, note);
         }

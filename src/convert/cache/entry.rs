@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::folder::{Folder, Health};
+use super::folder::{Folder, Health, Temporary};
+use super::key;
+use super::lock::{self, Holder};
 use super::owner::{self, Found};
 use super::record::Record;
-use super::{key, lock};
 use crate::convert::Outtype;
 use crate::error::{Error, Result};
 
@@ -27,7 +28,7 @@ pub struct Entry {
     pub checkpoint: Option<PathBuf>,
     /// Version of the converter that made it, when the record says.
     pub converter: Option<u64>,
-    /// Size of all its files.
+    /// Size of all its files, but for those that are not the cache's.
     pub n_bytes: u64,
     /// When it was made.
     pub created: Option<SystemTime>,
@@ -52,6 +53,8 @@ pub enum State {
     Damaged(String),
     /// There is no model, because a conversion is under way or was killed.
     Unfinished,
+    /// It holds files that are not the cache's, the name of one of which this is: it is not removed.
+    Foreign(String),
     /// Others could have written it, with the reason: it is neither used nor removed.
     Refused(String),
 }
@@ -65,7 +68,7 @@ impl Entry {
     }
 
     /// The entry in the folder of `key`, if there is one.
-    fn read(cache: &Path, key: &str) -> Result<Option<Self>> {
+    pub(super) fn read(cache: &Path, key: &str) -> Option<Self> {
         let folder = Folder::of(cache, key);
         let mut entry = Self {
             path: folder.path().to_owned(),
@@ -83,14 +86,20 @@ impl Entry {
             is_held: false,
         };
         match owner::directory(folder.path()) {
-            Ok(Found::Nothing) => return Ok(None),
+            Ok(Found::Nothing) => return None,
             Ok(Found::Trusted) => {}
             Err(error) => {
                 entry.state = State::Refused(error.message().to_owned());
-                return Ok(Some(entry));
+                return Some(entry);
             }
         }
-        let Some(contents) = folder.contents()? else { return Ok(None) };
+        let contents = match folder.contents() {
+            Ok(contents) => contents?,
+            Err(error) => {
+                entry.state = State::Refused(error.message().to_owned());
+                return Some(entry);
+            }
+        };
         let time = |path: &Path| fs::symlink_metadata(path).and_then(|facts| facts.modified()).ok();
         let record = Record::read(&folder.record());
         entry.last_used = time(&folder.record());
@@ -102,26 +111,40 @@ impl Entry {
         }
         if let Some(model) = &contents.model {
             entry.created = entry.created.or_else(|| time(model));
-            let record = record.as_ref().filter(|record| record.key == key);
-            entry.state = match folder.health(model, record) {
-                Ok(Health::Whole(_)) => State::Whole,
-                Ok(Health::Damaged(why)) => State::Damaged(why),
-                Ok(Health::Nothing) => State::Unfinished,
-                Err(error) => State::Refused(error.message().to_owned()),
+            let contradiction = record.as_ref().and_then(|record| record.contradicts(key));
+            entry.state = match (folder.health(model, record.as_ref()), contradiction) {
+                (Err(error), _) => State::Refused(error.message().to_owned()),
+                (Ok(Health::Nothing), _) => State::Unfinished,
+                (Ok(Health::Whole(_)), None) => State::Whole,
+                (Ok(Health::Damaged(why)), None) | (Ok(_), Some(why)) => State::Damaged(why),
             };
         }
-        let stale = contents.temporaries.iter().filter(|temporary| temporary.is_stale());
+        if let Some(name) = contents.other.filter(|_| !matches!(entry.state, State::Refused(_))) {
+            entry.state = State::Foreign(name);
+        }
+        if let Err(error) = folder.check() {
+            entry.state = State::Refused(error.message().to_owned());
+        }
+        let holder = lock::holder(&folder.lock());
+        entry.is_held = holder == Holder::Another;
+        let is_left = |temporary: &&Temporary| match holder {
+            Holder::Nobody => true,
+            // Whoever holds the lock removed what was left before.
+            Holder::Another => false,
+            Holder::Unknown => temporary.is_stale(),
+        };
+        let stale = contents.temporaries.iter().filter(is_left);
         (entry.n_stale, entry.stale_bytes) = stale.fold((0, 0), |(n, bytes), file| (n + 1, bytes + file.n_bytes));
         entry.last_used = entry.last_used.or(entry.created).or_else(|| time(folder.path()));
-        entry.is_held = lock::is_held(&folder.lock());
         entry.n_bytes = contents.n_bytes;
         entry.model = contents.model;
-        Ok(Some(entry))
+        Some(entry)
     }
 }
 
 pub(super) fn list(cache: &Path) -> Result<Vec<Entry>> {
     let failed = |e: std::io::Error| Error::io("cannot list the conversion cache", cache, &e);
+    owner::root(cache)?;
     let found = match fs::read_dir(cache) {
         Ok(found) => found,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -131,7 +154,7 @@ pub(super) fn list(cache: &Path) -> Result<Vec<Entry>> {
     for found in found {
         let name = found.map_err(failed)?.file_name();
         if let Some(key) = name.to_str().filter(|name| key::is_key(name)) {
-            entries.extend(Entry::read(cache, key)?);
+            entries.extend(Entry::read(cache, key));
         }
     }
     entries.sort_by(|a, b| (a.last_used, &a.key).cmp(&(b.last_used, &b.key)));

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::folder::{self, Folder, Health};
+use super::folder::{Folder, Health};
 use super::lock::Lock;
 use super::owner::{self, Found};
 use super::record::{self, Record};
 use super::{Cached, Event, key, place};
 use crate::convert::metadata::directory_name;
-use crate::convert::{Options, Outtype, convert_with_progress};
+use crate::convert::{Options, Outtype, convert_checked};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The file that makes a directory a checkpoint.
@@ -27,6 +27,7 @@ pub(super) fn open(
 ) -> Result<Cached> {
     look_at(checkpoint)?;
     place::outside(cache, checkpoint)?;
+    owner::root(cache)?;
     let key = key::of(checkpoint, outtype)?;
     let folder = Folder::of(cache, &key);
     let model = folder.model(&directory_name(checkpoint)?);
@@ -42,7 +43,7 @@ pub(super) fn open(
             Ok(hit) => return Ok(hit),
             Err(damage) => damage,
         };
-        return match job.fill(on_event) {
+        return match job.fill(lock.is_exclusive, on_event) {
             Ok(mut cached) => {
                 let note = |why| format!("the file in the cache was damaged ({why}) and was made again");
                 cached.notes.extend(damage.map(note));
@@ -50,8 +51,7 @@ pub(super) fn open(
             }
             Err(error) => {
                 job.leave(lock);
-                let message = format!("cannot convert the checkpoint directory {}: {error}", checkpoint.display());
-                Err(Error::new(error.kind(), message))
+                Err(error)
             }
         };
     }
@@ -94,54 +94,67 @@ impl Job<'_> {
         if owner::directory(self.folder.path())? == Found::Nothing {
             return Ok(Err(None));
         }
-        let record = Record::read(&self.folder.record()).filter(|record| record.key == self.key);
+        self.folder.check()?;
+        let record = Record::read(&self.folder.record());
         let n_bytes = match self.folder.health(&self.model, record.as_ref())? {
             Health::Nothing => return Ok(Err(None)),
             Health::Damaged(why) => return Ok(Err(Some(why))),
             Health::Whole(n_bytes) => n_bytes,
         };
+        // Then it may be the model of any checkpoint.
+        if let Some(why) = record.as_ref().and_then(|record| record.contradicts_all(&self.key, self.outtype)) {
+            return Ok(Err(Some(why)));
+        }
         // Only people and pruning ask when an entry was used: a cache that cannot be written to is as good.
-        let _ = match record {
+        let _ = match &record {
             Some(_) => record::touch(&self.folder.record()).map_err(drop),
             None => self.new_record(n_bytes).write(&self.folder.record()).map_err(drop),
         };
-        Ok(Ok(self.cached(n_bytes)))
+        Ok(Ok(self.cached(n_bytes, record.map_or_else(Vec::new, |record| record.notes))))
     }
 
     fn new_record(&self, n_bytes: u64) -> Record {
         Record::new(&self.key, self.checkpoint, self.outtype, n_bytes)
     }
 
-    fn cached(&self, n_bytes: u64) -> Cached {
+    fn cached(&self, n_bytes: u64, notes: Vec<String>) -> Cached {
         let (path, key) = (self.model.clone(), self.key.clone());
-        Cached { path, key, n_bytes, convert_time: None, notes: Vec::new() }
+        Cached { path, key, n_bytes, convert_time: None, notes }
+    }
+
+    /// Refuses a checkpoint that has another key by now.
+    fn unchanged(&self) -> Result<()> {
+        if key::of(self.checkpoint, self.outtype)? == self.key {
+            return Ok(());
+        }
+        let message = "changed while it was converted; wait until it is complete and try again";
+        Err(Error::new(ErrorKind::Checkpoint, message).in_file(self.checkpoint))
     }
 
     /// Converts, and gives the result its name when nothing changed meanwhile.
-    fn fill(&self, on_event: &mut dyn FnMut(Event)) -> Result<Cached> {
-        self.folder.sweep()?;
+    fn fill(&self, is_exclusive: bool, on_event: &mut dyn FnMut(Event)) -> Result<Cached> {
+        // What cannot be removed costs space and does no other harm.
+        let _ = self.folder.sweep(is_exclusive);
+        on_event(Event::Started);
         let start = Instant::now();
-        let staged = Staged(Folder::temporary(&self.model));
         let options = Options { outtype: self.outtype, ..Options::default() };
         let mut progress = |done, total| on_event(Event::Converting { done, total });
-        let converted = convert_with_progress(self.checkpoint, &staged.0, &options, &mut progress);
-        let key = key::of(self.checkpoint, self.outtype);
-        // Before the conversion's own error, of which it may well be the reason.
-        if key.as_ref().is_ok_and(|key| *key != self.key) {
-            let message = "it changed while it was converted; wait until it is complete and try again";
-            return Err(Error::new(ErrorKind::Checkpoint, message));
-        }
-        let report = converted?;
-        key?;
-        owner::restrict(&staged.0)?;
-        let failed = |e: std::io::Error| Error::io("cannot rename the finished model to", &self.model, &e);
-        fs::rename(&staged.0, &self.model).map_err(failed)?;
-        folder::sync(self.folder.path())?;
-        let mut cached = self.cached(report.n_bytes);
+        let mut check = |file: &Path| {
+            owner::restrict(file)?;
+            self.unchanged()
+        };
+        let converted = convert_checked(self.checkpoint, &self.model, &options, &mut progress, &mut check);
+        let report = converted.map_err(|error| match self.unchanged() {
+            // That may well be the reason of the conversion's own error.
+            Err(changed) if changed.kind() == ErrorKind::Checkpoint => changed,
+            _ => error,
+        })?;
+        let mut cached = self.cached(report.n_bytes, report.notes);
         cached.convert_time = Some(start.elapsed());
-        cached.notes = report.notes;
+        let mut record = self.new_record(report.n_bytes);
+        record.notes.clone_from(&cached.notes);
         // The model is whole without it.
-        if let Err(error) = self.new_record(report.n_bytes).write(&self.folder.record()) {
+        if let Err(error) = record.write(&self.folder.record()) {
             cached.notes.push(format!("the cache has no record of this model: {error}"));
         }
         Ok(cached)
@@ -151,22 +164,13 @@ impl Job<'_> {
     fn leave(&self, lock: Lock) {
         // A damaged model stays what it was, and what others do there is theirs.
         let is_empty = self.folder.contents().is_ok_and(|contents| {
-            contents.is_some_and(|c| c.model.is_none() && !c.has_record && c.temporaries.is_empty())
+            contents
+                .is_some_and(|c| c.model.is_none() && !c.has_record && c.temporaries.is_empty() && c.other.is_none())
         });
         if is_empty && lock.remove().is_ok() {
             // The error that is on its way says more than one about this would.
             let _ = fs::remove_dir(self.folder.path());
         }
-    }
-}
-
-/// A model that has not got its name yet, removed unless it was renamed.
-struct Staged(PathBuf);
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        // After the renaming there is nothing at this path any more.
-        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -185,7 +189,7 @@ mod tests {
         folder.create().unwrap();
         let job = Job { checkpoint: &checkpoint, outtype: Outtype::F16, key, folder, model };
         std::thread::scope(|scope| {
-            let fills: Vec<_> = (0..4).map(|_| scope.spawn(|| job.fill(&mut |_| ()).unwrap())).collect();
+            let fills: Vec<_> = (0..4).map(|_| scope.spawn(|| job.fill(false, &mut |_| ()).unwrap())).collect();
             for fill in fills {
                 assert!(!fill.join().unwrap().is_hit());
             }

@@ -1,17 +1,18 @@
 //! The folder of one key: what lies in it, and in which state.
 
 use std::fs::{self, DirBuilder};
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::owner::{self, Found};
 use super::record::Record;
+use crate::convert::outtype::RECIPE_KEY;
 use crate::error::{Error, Result};
 use crate::gguf;
 
-/// A temporary file not written to for so long is what a killed conversion left. It outlasts any pause of a conversion
-/// under way where there are no locks.
+/// Where there are no locks, a temporary file not written to for so long is what a killed conversion left: it outlasts any
+/// pause of a conversion under way.
 pub(super) const STALE: Duration = Duration::from_secs(600);
 
 /// The longest part of a directory name a model file is named by, in bytes: with what temporary files append, a name of
@@ -44,15 +45,28 @@ pub(super) enum Health {
     Damaged(String),
 }
 
-/// The files of a folder.
+/// The files of a folder, but for those that start with a dot: they are the system's, such as `.DS_Store`.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) model: Option<PathBuf>,
     pub(super) has_record: bool,
     pub(super) has_lock: bool,
     pub(super) temporaries: Vec<Temporary>,
-    /// Sizes of all of them.
+    /// Something that is not the cache's, if there is anything.
+    pub(super) other: Option<String>,
+    /// What file browsers leave everywhere.
+    pub(super) hidden: Vec<PathBuf>,
+    /// Sizes of all that is the cache's.
     pub(super) n_bytes: u64,
+}
+
+/// What was swept out of a folder.
+#[derive(Debug, Default)]
+pub(super) struct Swept {
+    pub(super) n_bytes: u64,
+    pub(super) n: usize,
+    /// Why something that should have been is not, if so.
+    pub(super) failure: Option<Error>,
 }
 
 /// A temporary file.
@@ -85,14 +99,6 @@ impl Folder {
         self.path.join(format!("{name}{MODEL_SUFFIX}"))
     }
 
-    /// A name for a model that is not ready, no other process's.
-    pub(super) fn temporary(model: &Path) -> PathBuf {
-        let mut name = model.as_os_str().to_owned();
-        // A fresh `RandomState` is seeded by the system; nothing secret depends on the name.
-        name.push(format!(".{:016x}{TEMPORARY_SUFFIX}", RandomState::new().build_hasher().finish()));
-        name.into()
-    }
-
     pub(super) fn lock(&self) -> PathBuf {
         self.path.join(LOCK)
     }
@@ -110,12 +116,21 @@ impl Folder {
         if owner::directory(&self.path)? == Found::Nothing {
             let failed = |e: std::io::Error| Error::io("cannot create in the conversion cache", &self.path, &e);
             builder.create(&self.path).map_err(failed)?;
+            // Another may have been faster, with the cache as well as with the folder.
             if let Some(cache) = self.path.parent() {
+                owner::root(cache)?;
                 sync(cache)?;
             }
-            // Another may have been faster.
             owner::directory(&self.path)?;
         }
+        Ok(())
+    }
+
+    /// Refuses a record or a lock that others could have written, or that is no file: opening a pipe would wait for
+    /// somebody to write to it.
+    pub(super) fn check(&self) -> Result<()> {
+        owner::file(&self.record())?;
+        owner::file(&self.lock())?;
         Ok(())
     }
 
@@ -144,52 +159,73 @@ impl Folder {
             Some(record) if record.n_bytes != n_bytes => {
                 Ok(Health::Damaged(format!("it has {n_bytes} bytes and was made with {}", record.n_bytes)))
             }
+            Some(record)
+                if !matches!(file.u32("general.file_type"), Ok(Some(ty)) if ty == record.outtype.file_type())
+                    || !matches!(file.str(RECIPE_KEY), Ok(recipe) if recipe == record.outtype.recipe()) =>
+            {
+                Ok(Health::Damaged(format!("it is not {}, as its record says", record.outtype.as_str())))
+            }
             _ => Ok(Health::Whole(n_bytes)),
         }
     }
 
-    /// The files of the folder; `None` when it holds anything the cache does not make, or nothing it does.
+    /// The files of the folder; `None` when it is not there.
     pub(super) fn contents(&self) -> Result<Option<Contents>> {
         let failed = |e: std::io::Error| Error::io("cannot list", &self.path, &e);
         let mut contents = Contents::default();
-        for entry in fs::read_dir(&self.path).map_err(failed)? {
+        let found = match fs::read_dir(&self.path) {
+            Err(e) if e.kind() == IoKind::NotFound => return Ok(None),
+            found => found.map_err(failed)?,
+        };
+        for entry in found {
             let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            if name.as_encoded_bytes().starts_with(b".") {
+                let is_browser = name == ".DS_Store" || name.as_encoded_bytes().starts_with(b"._");
+                contents.hidden.extend(is_browser.then(|| entry.path()));
+                continue;
+            }
             // Of a link itself. A file that was removed meanwhile is not there any more.
             let Ok(facts) = entry.metadata() else { continue };
-            let name = entry.file_name();
             let name = name.to_string_lossy();
-            if facts.is_dir() {
-                return Ok(None);
-            }
+            // What is no file under one of these names is refused when it is looked at.
             if name == LOCK {
                 contents.has_lock = true;
             } else if name == RECORD {
                 contents.has_record = true;
-            } else if name.ends_with(TEMPORARY_SUFFIX) {
+            } else if name.ends_with(TEMPORARY_SUFFIX) && facts.is_file() {
                 let age = facts.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
                 let age = age.unwrap_or_default();
                 contents.temporaries.push(Temporary { path: entry.path(), n_bytes: facts.len(), age });
             } else if name.ends_with(MODEL_SUFFIX) && contents.model.is_none() {
                 contents.model = Some(entry.path());
             } else {
-                return Ok(None);
+                contents.other.get_or_insert_with(|| name.into_owned());
+                continue;
             }
             contents.n_bytes += facts.len();
         }
-        let is_ours = contents.has_lock || contents.has_record || contents.model.is_some();
-        Ok(is_ours.then_some(contents))
+        Ok(Some(contents))
     }
 
-    /// Removes the temporary files that killed conversions left; returns their size.
-    pub(super) fn sweep(&self) -> Result<u64> {
-        let mut n_bytes = 0;
+    /// Removes the temporary files that killed conversions left: all there are when this process holds the lock, and it
+    /// `is_exclusive`, else those that are stale.
+    pub(super) fn sweep(&self, is_exclusive: bool) -> Result<Swept> {
+        let mut swept = Swept::default();
         for temporary in self.contents()?.unwrap_or_default().temporaries {
-            // One that cannot be removed costs space and does no other harm.
-            if temporary.is_stale() && fs::remove_file(&temporary.path).is_ok() {
-                n_bytes += temporary.n_bytes;
+            if !is_exclusive && !temporary.is_stale() {
+                continue;
+            }
+            match fs::remove_file(&temporary.path) {
+                Ok(()) => {
+                    swept.n += 1;
+                    swept.n_bytes += temporary.n_bytes;
+                }
+                Err(e) if e.kind() == IoKind::NotFound => {}
+                Err(e) => swept.failure = Some(Error::io("cannot remove", temporary.path, &e)),
             }
         }
-        Ok(n_bytes)
+        Ok(swept)
     }
 }
 
@@ -235,9 +271,8 @@ mod tests {
         assert_eq!(folder.model(""), folder.path().join("model.gguf"));
         let long = folder.model(&"я".repeat(300));
         assert_eq!(long, folder.path().join(format!("{}.gguf", "я".repeat(90))));
-        let temporary = Folder::temporary(&Folder::temporary(&long));
-        fs::write(&temporary, "").unwrap();
-        assert!(temporary.file_name().unwrap().len() < 255);
+        // As long as it is, it can be written, which makes a temporary file with a longer name first.
+        gguf::write_atomic(&long, |_| Ok(())).unwrap();
     }
 
     #[test]
@@ -266,6 +301,7 @@ mod tests {
             (replaced(b"token_embd.weight", b"token_embd.height"), "not complete"),
             (replaced(b"tokenizer.ggml.tokens", b"tokenizer.ggml.tokenz"), "not complete"),
             ([&good[..], &[0; 32]].concat(), "and was made with"),
+            (replaced(b"file_type\x04\0\0\0\x01", b"file_type\x04\0\0\0\0"), "is not f16, as its record says"),
         ] {
             fs::write(&path, bytes).unwrap();
             match folder.health(&path, Some(&record)).unwrap() {
@@ -276,40 +312,52 @@ mod tests {
     }
 
     #[test]
-    fn only_stale_temporary_files_are_swept() {
+    fn temporary_files_are_swept_when_they_are_stale_or_nobody_else_can_be_writing_them() {
         let (_cache, folder) = folder();
         let model = folder.model("m");
+        let temporary = |path: &Path, hex: &str| PathBuf::from(format!("{}.{hex}.tmp", path.display()));
         for (path, age) in [
             (model.clone(), 2 * STALE),
             (folder.lock(), 2 * STALE),
             (folder.record(), 2 * STALE),
-            (Folder::temporary(&model), Duration::ZERO),
-            (Folder::temporary(&model), STALE / 2),
-            (Folder::temporary(&model), STALE),
-            (Folder::temporary(&folder.record()), 2 * STALE),
+            (temporary(&model, "a"), Duration::ZERO),
+            (temporary(&model, "b"), STALE / 2),
+            (temporary(&model, "c"), STALE),
+            (temporary(&folder.record(), "d"), 2 * STALE),
         ] {
             fs::write(&path, "1234").unwrap();
             fs::File::options().append(true).open(&path).unwrap().set_modified(SystemTime::now() - age).unwrap();
         }
-        assert_eq!(folder.sweep().unwrap(), 8);
+        let sweep = |is_exclusive| {
+            let swept = folder.sweep(is_exclusive).unwrap();
+            assert_eq!(swept.failure, None);
+            (swept.n, swept.n_bytes)
+        };
+        assert_eq!((sweep(false), sweep(false)), ((2, 8), (0, 0)));
         let contents = folder.contents().unwrap().unwrap();
         assert_eq!((contents.temporaries.len(), contents.n_bytes), (2, 5 * 4));
+        assert_eq!(sweep(true), (2, 8));
+        let contents = folder.contents().unwrap().unwrap();
         assert!(contents.model == Some(model) && contents.has_lock && contents.has_record);
     }
 
     #[test]
-    fn a_folder_with_anything_else_in_it_is_no_entry() {
+    fn anything_else_in_a_folder_is_seen() {
         let (_cache, folder) = folder();
-        let is_entry = || folder.contents().unwrap().is_some();
-        assert!(!is_entry(), "an empty one is not known to be ours");
-        fs::write(folder.path().join("a.gguf"), "").unwrap();
-        assert!(is_entry());
+        let other = || folder.contents().unwrap().unwrap().other;
+        assert_eq!(other(), None);
+        for name in ["a.gguf", "lock", "record.json", "a.gguf.0.tmp", ".DS_Store", ".nfs0001"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(other(), None);
         fs::write(folder.path().join("b.gguf"), "").unwrap();
-        assert!(!is_entry());
+        assert!(other().is_some_and(|name| name.ends_with(".gguf")));
         fs::rename(folder.path().join("b.gguf"), folder.path().join("notes.txt")).unwrap();
-        assert!(!is_entry());
+        assert_eq!(other().as_deref(), Some("notes.txt"));
         fs::remove_file(folder.path().join("notes.txt")).unwrap();
         fs::create_dir(folder.path().join("c.tmp")).unwrap();
-        assert!(!is_entry());
+        assert_eq!(other().as_deref(), Some("c.tmp"));
+        fs::remove_dir_all(folder.path()).unwrap();
+        assert!(folder.contents().unwrap().is_none());
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
 
+use super::owner;
 use crate::error::{Error, Result};
 
 /// A lock, held until it is dropped or the process ends, in whatever way.
@@ -72,14 +73,37 @@ impl Lock {
     }
 }
 
-/// Whether another process holds the lock that the file `path` stands for.
-pub(super) fn is_held(path: &Path) -> bool {
+/// Who holds a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// Nobody.
+    Nobody,
+    /// Another process.
+    Another,
+    /// There is no telling: it cannot be opened, or there are no locks here.
+    Unknown,
+}
+
+/// Who holds the lock that the file `path` stands for.
+pub(super) fn holder(path: &Path) -> Holder {
+    // Opening a pipe would wait for somebody to write to it.
+    match owner::file(path) {
+        Ok(owner::Found::Nothing) => return Holder::Nobody,
+        Ok(owner::Found::Trusted) => {}
+        Err(_) => return Holder::Unknown,
+    }
+    let Ok(file) = File::open(path) else { return Holder::Unknown };
     // Shared, so that two who look do not see each other.
-    File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    match file.try_lock_shared() {
+        Ok(()) => Holder::Nobody,
+        Err(TryLockError::WouldBlock) => Holder::Another,
+        Err(TryLockError::Error(_)) => Holder::Unknown,
+    }
 }
 
 /// Opens or makes the file; `None` when its directory is not there.
 fn open(path: &Path) -> Result<Option<File>> {
+    owner::file(path)?;
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -114,21 +138,38 @@ mod tests {
     fn one_holds_it_and_the_next_waits() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("lock");
-        assert!(!is_held(&path));
+        assert_eq!(holder(&path), Holder::Nobody);
         let first = Lock::take(&path, || panic!("nobody holds it")).unwrap().unwrap();
         if !first.is_exclusive {
             println!("skipped: no locks here");
             return;
         }
-        assert!(is_held(&path));
+        assert_eq!(holder(&path), Holder::Another);
         assert!(matches!(Lock::attempt(&path).unwrap(), Attempt::Busy));
         let mut first = Some(first);
         // Let go of only once the second has said that it waits.
         let second = Lock::take(&path, || drop(first.take())).unwrap().unwrap();
         assert!(second.is_exclusive);
         drop(second);
-        assert!(!is_held(&path));
+        assert_eq!(holder(&path), Holder::Nobody);
         assert!(matches!(Lock::attempt(&path).unwrap(), Attempt::Taken(_)));
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_lock_and_is_not_opened() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("lock");
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(holder(&path), Holder::Unknown);
+        assert!(Lock::attempt(&path).unwrap_err().message().contains("something else"));
+        #[cfg(unix)]
+        {
+            let pipe = root.path().join("pipe");
+            let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+            assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+            assert_eq!(holder(&pipe), Holder::Unknown);
+            assert!(Lock::take(&pipe, || ()).unwrap_err().message().contains("something else"));
+        }
     }
 
     #[test]

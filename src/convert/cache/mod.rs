@@ -50,6 +50,8 @@ pub struct Cache {
 pub enum Event {
     /// Another process has the entry; it is waited for.
     Waiting,
+    /// The checkpoint is converted from now on: an error that follows is about that.
+    Started,
     /// The checkpoint is converted: tensor bytes done so far, and in all.
     Converting {
         /// Bytes done.
@@ -71,7 +73,7 @@ pub struct Cached {
     pub n_bytes: u64,
     /// How long the conversion took; `None` when the file was there already.
     pub convert_time: Option<Duration>,
-    /// Remarks for people, one line each.
+    /// Remarks for people, one line each: those of the conversion are said again with every hit.
     pub notes: Vec<String>,
 }
 
@@ -107,24 +109,26 @@ impl Cache {
     /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) when the cache lies inside the checkpoint, which is never written
     /// to; [`ErrorKind::Checkpoint`](crate::ErrorKind::Checkpoint) when the directory is not a checkpoint, cannot be
     /// converted, or changes while it is converted; [`ErrorKind::Io`](crate::ErrorKind::Io) when something cannot be read
-    /// or written, or when others could have written the entry. Nothing stays in the cache after an error.
+    /// or written, or when others could have written the cache or the entry. The file at fault is that of the
+    /// conversion's own error. Nothing stays in the cache after an error.
     pub fn open(&self, checkpoint: &Path, outtype: Outtype, on_event: &mut dyn FnMut(Event)) -> Result<Cached> {
         fill::open(&self.dir, checkpoint, outtype, on_event)
     }
 
-    /// Every entry, least recently used first. A cache that is not there has none; what is no entry is left out.
+    /// Every entry, least recently used first. A cache that is not there has none; what is not called like an entry is
+    /// left out.
     ///
     /// # Errors
-    /// The directory cannot be listed.
+    /// The directory cannot be listed, or others could have written it.
     pub fn list(&self) -> Result<Vec<Entry>> {
         entry::list(&self.dir)
     }
 
-    /// Removes the entries that `policy` names. An entry that a process holds, one that others could have written, and
-    /// whatever is no entry stay.
+    /// Removes the entries that `policy` names. An entry that a process holds, one that others could have written, one
+    /// that holds other files, and whatever is no entry stay.
     ///
     /// # Errors
-    /// The directory cannot be listed. An entry that cannot be removed is among the kept ones, with the reason.
+    /// The directory cannot be listed, or others could have written it. An entry that cannot be removed is among the kept ones, with the reason.
     pub fn prune(&self, policy: &Policy) -> Result<Pruned> {
         prune::prune(&self.dir, policy)
     }

@@ -26,6 +26,21 @@ pub(super) fn file(path: &Path) -> Result<Found> {
     check(path, "file", std::fs::FileType::is_file)
 }
 
+/// Looks for the cache itself at `path`; refuses one in which others could put, rename or remove what they like. Whoever
+/// named it may have named a link.
+pub(super) fn root(path: &Path) -> Result<Found> {
+    let facts = match std::fs::metadata(path) {
+        Ok(facts) => facts,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(e) => return Err(Error::io("cannot look at the conversion cache", path, &e)),
+    };
+    if !facts.is_dir() {
+        return Err(refused(path, "is not a directory; name a directory for the conversion cache"));
+    }
+    // Where only the owner of a file may rename or remove it, as in /tmp, the entries are looked at one by one.
+    trusted(path, &facts, 0o1000)
+}
+
 fn check(path: &Path, what: &str, is_what: impl Fn(&std::fs::FileType) -> bool) -> Result<Found> {
     // Of the link itself: where a link leads to is another's to change.
     let facts = match std::fs::symlink_metadata(path) {
@@ -37,6 +52,11 @@ fn check(path: &Path, what: &str, is_what: impl Fn(&std::fs::FileType) -> bool) 
         let found = if facts.is_symlink() { "a symbolic link" } else { "something else" };
         return Err(refused(path, &format!("is {found} where the conversion cache has a {what}; remove it")));
     }
+    trusted(path, &facts, 0)
+}
+
+/// Refuses what another user owns, or can write although none of the mode bits `excused` is set.
+fn trusted(path: &Path, facts: &std::fs::Metadata, excused: u32) -> Result<Found> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -51,7 +71,7 @@ fn check(path: &Path, what: &str, is_what: impl Fn(&std::fs::FileType) -> bool) 
             return Err(refused(path, &message));
         }
         let mode = facts.permissions().mode() & 0o7777;
-        if mode & OTHERS_WRITE != 0 {
+        if mode & OTHERS_WRITE != 0 && mode & excused == 0 {
             let message = format!(
                 "can be written by other users (mode {mode:04o}); what others put in a conversion cache is not trusted: \
                  remove it, or if nobody did, chmod go-w it"
@@ -59,6 +79,8 @@ fn check(path: &Path, what: &str, is_what: impl Fn(&std::fs::FileType) -> bool) 
             return Err(refused(path, &message));
         }
     }
+    #[cfg(not(unix))]
+    let _ = (path, facts, excused);
     Ok(Found::Trusted)
 }
 
@@ -146,6 +168,24 @@ mod tests {
         restrict(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         assert_eq!(file(&path).unwrap(), Found::Trusted);
+    }
+
+    #[test]
+    fn a_cache_that_others_write_is_refused_unless_files_in_it_are_their_owners() {
+        let (root, dir, path) = made();
+        let link = root.path().join("link");
+        symlink(&dir, &link).unwrap();
+        for mode in [0o700, 0o755, 0o1777, 0o1770] {
+            assert_eq!(super::root(&with_mode(dir.clone(), mode)).unwrap(), Found::Trusted, "{mode:o}");
+            assert_eq!(super::root(&link).unwrap(), Found::Trusted, "{mode:o}");
+        }
+        for mode in [0o777, 0o775, 0o722] {
+            let error = super::root(&with_mode(dir.clone(), mode)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{}: can be written", dir.display())), "{error}");
+            assert!(error.contains("chmod go-w") && super::root(&link).is_err(), "{error}");
+        }
+        assert_eq!(super::root(&root.path().join("nothing")).unwrap(), Found::Nothing);
+        assert!(super::root(&path).unwrap_err().message().contains("not a directory"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::super::Outtype;
 use super::key::VERSION;
 use super::owner;
 use crate::error::{Error, ErrorKind, Result};
-use crate::gguf::write_atomic;
+use crate::gguf::write_atomic_checked;
 use crate::json::{self, Object, Value};
 
 /// A longer file is no record.
@@ -28,14 +28,17 @@ pub(super) struct Record {
     pub(super) n_bytes: u64,
     /// Seconds since 1970.
     pub(super) created: u64,
+    /// What the conversion remarked.
+    pub(super) notes: Vec<String>,
 }
 
 impl Record {
-    /// The record of a model of `n_bytes` made of `checkpoint` just now.
+    /// The record of a model of `n_bytes` made of `checkpoint` just now, without notes.
     pub(super) fn new(key: &str, checkpoint: &Path, outtype: Outtype, n_bytes: u64) -> Self {
         let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let checkpoint = std::path::absolute(checkpoint).unwrap_or_else(|_| checkpoint.to_owned());
-        Self { key: key.to_owned(), checkpoint, outtype, converter: VERSION.into(), n_bytes, created }
+        let (key, notes) = (key.to_owned(), Vec::new());
+        Self { key, checkpoint, outtype, converter: VERSION.into(), n_bytes, created, notes }
     }
 
     /// The record in the file `path`; `None` when there is none that can be read.
@@ -48,6 +51,7 @@ impl Record {
         fs::File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut text).ok()?;
         let value = json::parse(&text).ok()?;
         let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let notes = value.get("notes").and_then(Value::as_array).unwrap_or_default();
         let number = |key: &str| value.get(key).and_then(Value::as_u64);
         Some(Self {
             key: text("key")?.to_owned(),
@@ -56,7 +60,23 @@ impl Record {
             converter: number("converter")?,
             n_bytes: number("n_bytes")?,
             created: number("created")?,
+            notes: notes.iter().map(|note| note.as_str().map(str::to_owned)).collect::<Option<_>>()?,
         })
+    }
+
+    /// What this says of another model than that of `key`, if it does: then the model beside it is not the one it is
+    /// named by.
+    pub(super) fn contradicts(&self, key: &str) -> Option<String> {
+        (self.key != key).then(|| format!("its record is that of the key {:?}", self.key))
+    }
+
+    /// [`Record::contradicts`] for whoever knows what the model of `key` is made with.
+    pub(super) fn contradicts_all(&self, key: &str, outtype: Outtype) -> Option<String> {
+        let of_outtype = || format!("its record says {}, not {}", self.outtype.as_str(), outtype.as_str());
+        let of_version = || format!("its record says version {} of the converter, not {VERSION}", self.converter);
+        self.contradicts(key)
+            .or_else(|| (self.outtype != outtype).then(of_outtype))
+            .or_else(|| (self.converter != u64::from(VERSION)).then(of_version))
     }
 
     /// Writes it to the file `path`, whole or not at all.
@@ -68,11 +88,13 @@ impl Record {
         object.insert("converter", self.converter);
         object.insert("n_bytes", self.n_bytes);
         object.insert("created", self.created);
+        object.insert("notes", self.notes.iter().map(|note| Value::from(note.as_str())).collect::<Vec<_>>());
         let text = Value::Object(object).dumps_indent(2) + "\n";
-        write_atomic(path, |out| {
-            out.write_all(text.as_bytes()).map_err(|e| Error::new(ErrorKind::Io, format!("cannot write: {e}")))
-        })?;
-        owner::restrict(path)
+        write_atomic_checked(
+            path,
+            |out| out.write_all(text.as_bytes()).map_err(|e| Error::new(ErrorKind::Io, format!("cannot write: {e}"))),
+            |file, ()| owner::restrict(file),
+        )
     }
 
     /// When the model was made.
@@ -96,7 +118,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("record.json");
         assert_eq!(Record::read(&path), None);
-        let record = Record::new("k", Path::new("a \"checkpoint\"\n"), Outtype::Q8_0Mixed, u64::MAX);
+        let mut record = Record::new("k", Path::new("a \"checkpoint\"\n"), Outtype::Q8_0Mixed, u64::MAX);
+        record.notes = vec!["one".into(), "the \"other\"".into()];
         assert!(record.checkpoint.is_absolute() && record.created > 1_700_000_000);
         record.write(&path).unwrap();
         assert_eq!(Record::read(&path), Some(record.clone()));
@@ -110,6 +133,7 @@ mod tests {
             &text.replace("q8_0-mixed", "q9"),
             &text.replace("\"created\": ", "\"created\": -"),
             &text.replace("\"key\"", "\"kex\""),
+            &text.replace("\"one\"", "1"),
         ] {
             fs::write(&path, damaged).unwrap();
             assert_eq!(Record::read(&path), None, "{damaged}");
@@ -117,6 +141,20 @@ mod tests {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert_eq!(Record::read(&path), None);
+    }
+
+    #[test]
+    fn a_record_of_another_model_contradicts() {
+        let record = Record::new("k", Path::new("c"), Outtype::F16, 1);
+        assert_eq!((record.contradicts("k"), record.contradicts_all("k", Outtype::F16)), (None, None));
+        for said in [record.contradicts("l"), record.contradicts_all("l", Outtype::F16)] {
+            assert_eq!(said.as_deref(), Some("its record is that of the key \"k\""));
+        }
+        let said = record.contradicts_all("k", Outtype::F32);
+        assert_eq!(said.as_deref(), Some("its record says f16, not f32"));
+        let newer = Record { converter: record.converter + 1, ..record };
+        assert!(newer.contradicts("k").is_none(), "of another version is not damaged, only never asked for");
+        assert!(newer.contradicts_all("k", Outtype::F16).is_some_and(|said| said.contains("of the converter")));
     }
 
     #[test]
