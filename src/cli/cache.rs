@@ -2,12 +2,12 @@
 
 use super::exit::{EXIT_HELP, Exit, Stop};
 use super::stdout::Stdout;
-use super::{stderr, table};
+use super::{stderr, stored, table};
 use crate::convert::cache::{Cache, Entry, Policy, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Object, Value};
 use comfy_table::CellAlignment;
-use indicatif::{HumanBytes, HumanDuration};
+use indicatif::HumanDuration;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -51,6 +51,7 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_HELP)]
 struct ListArguments {
     /// Print JSON
     #[arg(long)]
@@ -61,7 +62,7 @@ struct ListArguments {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(after_help = EXIT_HELP, arg_required_else_help = true)]
 struct PruneArguments {
     #[command(flatten)]
     policy: PolicyArguments,
@@ -140,7 +141,7 @@ fn prune(cache: &Cache, policy: &Policy) -> Result<Exit, Stop> {
     let verb = if policy.dry_run { "would remove" } else { "removed" };
     for removed in &pruned.removed {
         let what = if removed.only_stale { ", temporary files only" } else { "" };
-        stdout.line(format!("{verb} {} ({}{what})", title(&removed.entry), HumanBytes(removed.n_bytes)))?;
+        stdout.line(format!("{verb} {} ({}{what})", title(&removed.entry), stored::size(removed.n_bytes)))?;
     }
     for kept in &pruned.kept {
         let text = format!("kept {}: {}", title(&kept.entry), kept.why);
@@ -155,14 +156,14 @@ fn prune(cache: &Cache, policy: &Policy) -> Result<Exit, Stop> {
 /// An entry in a few words.
 fn title(entry: &Entry) -> String {
     let key = entry.key.get(..N_SHOWN_DIGITS).unwrap_or(&entry.key);
-    let name = entry.name().map_or_else(|| "without a model".into(), |name| escaped(&name));
+    let name = entry.name().map_or_else(|| "without a model".into(), |name| stderr::printable(&name));
     let outtype = entry.outtype.map_or(String::new(), |outtype| format!(" {}", outtype.as_str()));
     format!("{key} {name}{outtype}")
 }
 
 fn count(n: usize, n_bytes: u64) -> String {
     let noun = if n == 1 { "entry" } else { "entries" };
-    format!("{n} {noun}, {}", HumanBytes(n_bytes))
+    format!("{n} {noun}, {}", stored::size(n_bytes))
 }
 
 /// One row an entry.
@@ -180,9 +181,9 @@ fn rows(entries: &[Entry], now: SystemTime) -> String {
     for entry in entries {
         table.add_row([
             entry.key.get(..N_SHOWN_DIGITS).unwrap_or(&entry.key).to_owned(),
-            entry.name().map_or_else(nothing, |name| escaped(&name)),
+            entry.name().map_or_else(nothing, |name| stderr::printable(&name)),
             entry.outtype.map_or_else(nothing, |outtype| outtype.as_str().to_owned()),
-            HumanBytes(entry.n_bytes).to_string(),
+            stored::size(entry.n_bytes),
             ago(entry.created),
             ago(entry.last_used),
             entry.checkpoint.as_deref().map_or_else(nothing, shown),
@@ -196,13 +197,13 @@ fn rows(entries: &[Entry], now: SystemTime) -> String {
 fn state(entry: &Entry) -> String {
     let mut text = match &entry.state {
         State::Whole => "ok".to_owned(),
-        State::Damaged(why) => format!("damaged: {}", escaped(why)),
+        State::Damaged(why) => format!("damaged: {}", stderr::printable(why)),
         State::Unfinished => "unfinished".to_owned(),
-        State::Foreign(name) => format!("holds other files: {}", escaped(name)),
-        State::Refused(why) => format!("refused: {}", escaped(why)),
+        State::Foreign(name) => format!("holds other files: {}", stderr::printable(name)),
+        State::Refused(why) => format!("refused: {}", stderr::printable(why)),
     };
     if entry.n_stale > 0 {
-        text += &format!(", {} stale tmp ({})", entry.n_stale, HumanBytes(entry.stale_bytes));
+        text += &format!(", {} stale tmp ({})", entry.n_stale, stored::size(entry.stale_bytes));
     }
     if entry.is_held {
         text += ", in use";
@@ -241,16 +242,7 @@ fn entry_json(entry: &Entry) -> Value {
 
 /// A path on a terminal.
 fn shown(path: &Path) -> String {
-    escaped(&path.to_string_lossy())
-}
-
-/// `text` that names a file: it must neither break a line nor drive the terminal.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
-    }
-    out
+    stderr::printable(&path.to_string_lossy())
 }
 
 /// Splits `30d` into its number and its unit.
@@ -311,10 +303,5 @@ mod tests {
         for text in ["", "G", "-1G", "1.5G", "1 G", "1GB", "1iB", "1P", "99999999999T"] {
             assert!(size(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn names_do_not_drive_the_terminal() {
-        assert_eq!(shown(Path::new("a\u{1b}[31m\n\"b\"я")), "a\\u{1b}[31m\\n\"b\"я");
     }
 }

@@ -3,11 +3,10 @@
 //! A checkpoint directory is a model too: it is converted once, and the file in the cache is opened like any other.
 
 use super::progress::Progress;
-use super::{cache, stderr};
+use super::{cache, stderr, stored};
 use crate::convert::Outtype;
 use crate::convert::cache::Event;
 use crate::error::{Error, ErrorKind, Result};
-use indicatif::HumanBytes;
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,9 +24,9 @@ pub(super) struct ModelArguments {
     /// Conversion cache. Without it: $LAYA_CACHE, then laya/gguf in the user's cache directory
     #[arg(long, value_name = "DIR", help_heading = CONVERSION)]
     convert_cache: Option<PathBuf>,
-    /// How matrices are stored: f32, f16 or q8_0-mixed
-    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = convert_type, help_heading = CONVERSION)]
-    convert_type: Outtype,
+    /// How matrices are stored: f32, f16 or q8_0-mixed [default: f16]
+    #[arg(long, value_name = "TYPE", value_parser = convert_type, help_heading = CONVERSION)]
+    convert_type: Option<Outtype>,
 }
 
 const CONVERSION: &str = "A checkpoint directory as the model (converted once, then kept in the cache)";
@@ -79,10 +78,18 @@ impl ModelArguments {
     /// The model called `name`, which is converted or found converted if it is a directory.
     fn ready(self, tool: &str, name: PathBuf) -> Result<ModelFile> {
         if !name.is_dir() {
+            let (of_cache, of_type) = (self.convert_cache.is_some(), self.convert_type.is_some());
+            for option in [of_cache.then_some("--convert-cache"), of_type.then_some("--convert-type")] {
+                // That a file is not there is said when it is opened.
+                if let Some(option) = option.filter(|_| name.exists()) {
+                    let why = "is a model file already; it is for checkpoint directories";
+                    stderr::note(tool, &format!("{option} is not used: {} {why}", name.display()));
+                }
+            }
             return Ok(ModelFile { path: name.clone(), name });
         }
         let cache = cache::named(self.convert_cache)?;
-        let outtype = self.convert_type;
+        let outtype = self.convert_type.unwrap_or_default();
         // It shows once there is something to show.
         let mut progress = None;
         let mut has_started = false;
@@ -106,7 +113,7 @@ impl ModelArguments {
             stderr::note(tool, note);
         }
         let path = cached.path;
-        let facts = format!("({}, {})", outtype.as_str(), HumanBytes(cached.n_bytes));
+        let facts = format!("({}, {})", outtype.as_str(), stored::size(cached.n_bytes));
         stderr::line(&match cached.convert_time {
             Some(time) => format!("laya: converted: {} in {:.2} s {facts}", path.display(), time.as_secs_f64()),
             None => format!("laya: cache hit: {} {facts}", path.display()),

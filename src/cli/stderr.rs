@@ -15,7 +15,7 @@ pub(super) fn note(tool: &str, message: &str) {
 /// Prints `text` as one line.
 pub(super) fn line(text: &str) {
     // The result of the work is in its file or on standard output; a full disk under the log must not lose it.
-    let _ = std::io::stderr().lock().write_all(escaped(text).as_bytes());
+    let _ = std::io::stderr().lock().write_all((printable(text) + "\n").as_bytes());
 }
 
 /// Prints `text`, made by the tool itself, as the lines it has.
@@ -23,20 +23,13 @@ pub(super) fn lines(text: &str) {
     text.lines().for_each(line);
 }
 
-/// `text` with its control characters spelled out, for a line of standard output that quotes a file or its name.
+/// `text` with its control characters spelled out, for one line here or on standard output. It may quote a file or its
+/// name: it must neither break the line nor drive the terminal.
 pub(super) fn printable(text: &str) -> String {
-    let mut line = escaped(text);
-    line.pop();
-    line
-}
-
-/// `text` and a line break. `text` may quote a file: it must neither break the line nor drive the terminal.
-fn escaped(text: &str) -> String {
     let mut line = String::with_capacity(text.len() + 1);
     for c in text.chars() {
         if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
     }
-    line.push('\n');
     line
 }
 
@@ -46,6 +39,6 @@ mod tests {
 
     #[test]
     fn a_message_stays_one_line() {
-        assert_eq!(escaped("a\nb\u{1b}[31mя"), "a\\nb\\u{1b}[31mя\n");
+        assert_eq!(printable("a\nb\u{1b}[31mя"), "a\\nb\\u{1b}[31mя");
     }
 }

@@ -65,6 +65,12 @@ fn a_directory_answers_as_the_file_it_converts_to() {
         let (code, of_file, notes) = run(command, b"");
         assert_eq!(code, Some(0), "{notes}");
         assert!(!notes.contains("laya: "), "nothing is said about a file: {notes}");
+        let (code, same, said) = run(laya_cli(&file, &cache, &arguments), b"");
+        assert_eq!((code, &same), (Some(0), &of_file), "{said}");
+        for option in ["--convert-cache", "--convert-type"] {
+            let start = format!("laya-cli: note: {option} is not used: {} is a model file", file.display());
+            assert!(said.lines().any(|line| line.starts_with(&start)), "{said}");
+        }
 
         let (code, first, said) = run(laya_cli(&tiny(), &cache, &arguments), b"");
         assert_eq!(code, Some(0), "{said}");
