@@ -105,8 +105,8 @@ pub(super) struct HowArguments {
     /// Check everything and print what would be written, tensor by tensor; write nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Do not read the file back
-    #[arg(long, conflicts_with = "dry_run")]
+    /// Do not read the file back, and ask no other tokenizer
+    #[arg(long)]
     pub(super) no_verify: bool,
     /// Print what was written, or would be, as JSON
     #[arg(long)]
