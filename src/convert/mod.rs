@@ -8,9 +8,14 @@
 //!                                             keys in order, then tensor data, streamed
 //! ```
 //!
-//! The bytes are those the field's Python converter writes for the same directory. Weights are read from a mapping and
-//! written tensor by tensor, so a conversion needs little memory whatever the model's size. What would convert but not
-//! compute as the published package does is refused with the file and the key at fault.
+//! The bytes are those the field's Python converter writes for the same directory. Weights pass through in pieces, so a
+//! conversion needs little memory whatever the model's size. What would convert but not compute as the published package
+//! does is refused with the file and the key at fault.
+//!
+//! * A written file is read back before it gets its name: [`Options::verify`].
+//! * [`quantize`] makes a smaller file of one of floats, [`compare`] says where two files differ first.
+//! * [`cache`] keeps what checkpoints named as models were converted to.
+//! * [`synth`] makes checkpoints with random weights.
 
 use std::io::Write;
 use std::panic::resume_unwind;

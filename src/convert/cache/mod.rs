@@ -128,7 +128,8 @@ impl Cache {
     /// that holds other files, and whatever is no entry stay.
     ///
     /// # Errors
-    /// The directory cannot be listed, or others could have written it. An entry that cannot be removed is among the kept ones, with the reason.
+    /// The directory cannot be listed, or others could have written it. An entry that cannot be removed is among the kept
+    /// ones, with the reason.
     pub fn prune(&self, policy: &Policy) -> Result<Pruned> {
         prune::prune(&self.dir, policy)
     }
