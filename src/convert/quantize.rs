@@ -20,9 +20,8 @@ const VERSION_KEY: &str = "general.quantization_version";
 /// The input has floats; what is quantized already has lost what another type would keep.
 ///
 /// # Errors
-/// [`ErrorKind::Usage`] when `out` is the input; [`ErrorKind::Model`] when the input is no decision model or is
-/// quantized; [`ErrorKind::Checkpoint`] for values that the type cannot hold, with the tensor; else as
-/// [`super::convert`].
+/// Kind `Usage` when `out` is the input, `Model` when the input is no decision model or is quantized, `Checkpoint` for values
+/// that the type cannot hold, with the tensor; else as [`super::convert`].
 pub fn quantize(
     input: &Path,
     out: &Path,
