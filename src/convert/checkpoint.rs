@@ -9,6 +9,7 @@ use super::safetensors::{Float, SafeTensors, Tensor};
 use super::source::{self, Expected};
 use super::vocabulary::Vocabulary;
 use super::weight::Weight;
+use super::witness::Witness;
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::Value;
 
@@ -17,9 +18,8 @@ pub(super) struct Checkpoint {
     pub(super) dir: PathBuf,
     pub(super) hyper: Hyper,
     pub(super) vocabulary: Vocabulary,
-    /// The `tokenizer.json` the vocabulary was read from, until somebody takes it: of a large vocabulary it is the largest
-    /// thing in memory.
-    pub(super) tokenizer: Option<Config>,
+    /// What another tokenizer says of the vocabulary, if it was asked.
+    pub(super) witness: Option<Witness>,
     /// Remarks that do not stop a conversion.
     pub(super) notes: Vec<String>,
     shards: Vec<SafeTensors>,
@@ -43,8 +43,8 @@ const SIDE_FILES: [&str; 11] = [
 ];
 
 impl Checkpoint {
-    /// Opens and checks the checkpoint in `dir`.
-    pub(super) fn open(dir: &Path) -> Result<Self> {
+    /// Opens and checks the checkpoint in `dir`; with `prove` another tokenizer reads its vocabulary too.
+    pub(super) fn open(dir: &Path, prove: bool) -> Result<Self> {
         if !dir.is_dir() {
             return Err(refused("is not a directory; name the directory of a checkpoint", dir));
         }
@@ -65,7 +65,7 @@ impl Checkpoint {
                 "the head or act head is not as wide as the published package builds it (4 x hidden_size, 256)".into(),
             );
         }
-        let (vocabulary, tokenizer) = Vocabulary::read(&dir.join("tokenizer"), hyper.n_vocab)?;
+        let (vocabulary, witness) = Vocabulary::read(&dir.join("tokenizer"), hyper.n_vocab, prove)?;
         notes.extend(vocabulary.respelled().iter().map(|token| {
             format!(
                 "the added token {:?} is stored as the format has it, {:?}: texts with either are split otherwise than by \
@@ -74,7 +74,7 @@ impl Checkpoint {
             )
         }));
         let names = expected.into_iter().map(|tensor| (tensor.source, tensor.name)).collect();
-        Ok(Self { dir: dir.to_owned(), hyper, vocabulary, tokenizer: Some(tokenizer), notes, shards, names })
+        Ok(Self { dir: dir.to_owned(), hyper, vocabulary, witness, notes, shards, names })
     }
 
     /// Refuses to write to `out` what the checkpoint has there, under whatever spelling, and what the next conversion

@@ -18,9 +18,7 @@
 //! * [`synth`] makes checkpoints with random weights.
 
 use std::io::Write;
-use std::panic::resume_unwind;
 use std::path::Path;
-use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{Writer, check_destination, write_atomic_checked};
@@ -64,7 +62,6 @@ pub use vocabulary::{Vocabulary, vocabulary_gguf};
 
 use checkpoint::Checkpoint;
 use metadata::Metadata;
-use witness::Witness;
 
 /// What a conversion is asked for.
 #[derive(Debug, Clone)]
@@ -118,30 +115,18 @@ fn convert_checked(
     progress: &mut Progress<'_>,
     check: &mut dyn FnMut(&Path) -> Result<()>,
 ) -> Result<Report> {
-    let mut job = Job::new(dir, options)?;
+    let job = Job::new(dir, options)?;
     job.checkpoint.check_output(out)?;
-    let tokenizer = job.checkpoint.tokenizer.take().filter(|_| options.verify);
     let mut stored = stream::stored(&job.layout, job.checkpoint.weights())?;
-    let job = &job;
-    let (n_bytes, notes, proof) = thread::scope(|scope| {
-        let witness = tokenizer
-            .map(|tokenizer| scope.spawn(move || Witness::new(&tokenizer, job.checkpoint.vocabulary.respelled())));
-        write_atomic_checked(
-            out,
-            |file| stream::write(&job.layout, job.checkpoint.weights(), file, progress),
-            |file, (n_bytes, notes)| {
-                let proof = match witness {
-                    None => None,
-                    Some(witness) => {
-                        let witness = witness.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-                        Some(job.prove(file, &witness, &mut stored)?)
-                    }
-                };
-                check(file)?;
-                Ok((n_bytes, notes, proof))
-            },
-        )
-    })?;
+    let (n_bytes, notes, proof) = write_atomic_checked(
+        out,
+        |file| stream::write(&job.layout, job.checkpoint.weights(), file, progress),
+        |file, (n_bytes, notes)| {
+            let proof = job.prove(file, &mut stored)?;
+            check(file)?;
+            Ok((n_bytes, notes, proof))
+        },
+    )?;
     Ok(job.report(n_bytes, notes, stored, proof))
 }
 
@@ -151,7 +136,7 @@ fn convert_checked(
 /// # Errors
 /// As [`convert`].
 pub fn convert_to(dir: &Path, out: &mut dyn Write, options: &Options, progress: &mut Progress<'_>) -> Result<Report> {
-    let job = Job::new(dir, options)?;
+    let job = Job::new(dir, &Options { verify: false, ..options.clone() })?;
     let (n_bytes, notes) = stream::write(&job.layout, job.checkpoint.weights(), out, progress)?;
     let stored = stream::stored(&job.layout, job.checkpoint.weights())?;
     Ok(job.report(n_bytes, notes, stored, None))
@@ -170,9 +155,8 @@ pub fn plan(dir: &Path, out: Option<&Path>, options: &Options) -> Result<Report>
     }
     let notes = stream::survey(&job.layout, job.checkpoint.weights())?;
     let stored = stream::stored(&job.layout, job.checkpoint.weights())?;
-    if let Some(tokenizer) = job.checkpoint.tokenizer.as_ref().filter(|_| options.verify) {
-        let witness = Witness::new(tokenizer, job.checkpoint.vocabulary.respelled())?;
-        witness.check(&job.checkpoint.vocabulary.tokenizer(tokenizer.path())?)?;
+    if let Checkpoint { witness: Some(witness), vocabulary, .. } = &job.checkpoint {
+        witness.check(&vocabulary.tokenizer(witness.path())?, vocabulary.respelled())?;
     }
     Ok(job.report(job.layout.n_bytes()?, notes, stored, None))
 }
@@ -191,7 +175,7 @@ struct Job {
 
 impl Job {
     fn new(dir: &Path, options: &Options) -> Result<Self> {
-        let mut checkpoint = Checkpoint::open(dir)?;
+        let mut checkpoint = Checkpoint::open(dir, options.verify)?;
         if options.layout == Layout::ModernBert {
             upstream::adopt(&mut checkpoint)?;
         }
@@ -201,11 +185,12 @@ impl Job {
         Ok(Self { checkpoint, layout, n_params })
     }
 
-    /// Reads the written file back.
-    fn prove(&self, file: &Path, witness: &Witness, stored: &mut [Stored]) -> Result<Proof> {
+    /// Reads the written file back, if it is to be verified.
+    fn prove(&self, file: &Path, stored: &mut [Stored]) -> Result<Option<Proof>> {
+        let Checkpoint { witness: Some(witness), vocabulary, .. } = &self.checkpoint else { return Ok(None) };
         let file = proof::check(file, &self.layout, self.checkpoint.weights(), stored)?;
-        let n_probes = witness.check(&proof::tokenizer(&file, witness.path())?)?;
-        Ok(Proof { n_tensors: stored.len(), n_probes })
+        let n_probes = witness.check(&proof::tokenizer(&file, witness.path())?, vocabulary.respelled())?;
+        Ok(Some(Proof { n_tensors: stored.len(), n_probes }))
     }
 
     fn report(&self, n_bytes: u64, on_values: Vec<String>, tensors: Vec<Stored>, proof: Option<Proof>) -> Report {

@@ -14,6 +14,7 @@ use super::config::Config;
 use super::hyper::MAX_VOCAB;
 use super::special::{self, Special};
 use super::template::check_byte_level;
+use super::witness::Witness;
 use crate::error::Result;
 use crate::gguf::{self, Strings, Writer};
 use crate::json::{Object, Value};
@@ -84,18 +85,23 @@ pub(super) struct Respelled {
 }
 
 impl Vocabulary {
-    /// Reads a vocabulary of `n_vocab` ids from a checkpoint's `tokenizer` folder; gives its `tokenizer.json` too.
-    pub(super) fn read(folder: &Path, n_vocab: u32) -> Result<(Self, Config)> {
+    /// Reads a vocabulary of `n_vocab` ids from a checkpoint's `tokenizer` folder, and with `prove` asks another tokenizer
+    /// about it at the same time.
+    pub(super) fn read(folder: &Path, n_vocab: u32, prove: bool) -> Result<(Self, Option<Witness>)> {
         let tokenizer = Config::read(&folder.join("tokenizer.json"))?;
         let config = Config::read(&folder.join("tokenizer_config.json"))?;
-        let (mut vocabulary, added) = Self::build(&tokenizer, &config, Some(n_vocab))?;
+        // The other tokenizer is the code of others: it sees only what is of a known kind.
+        kind(&tokenizer)?;
+        let build = || Self::build(&tokenizer, &config, Some(n_vocab));
+        let (built, witness) = rayon::join(build, || prove.then(|| Witness::new(&tokenizer)).transpose());
+        let (mut vocabulary, added) = built?;
         special::check_beside(folder, &config, &added)?;
         vocabulary.chat_template = special::chat_template(folder, &config)?;
         if vocabulary.merges.is_empty() && folder.join("merges.txt").exists() {
             let message = "is empty, and there is a merges.txt beside it; put the merges here or remove that file";
             return Err(tokenizer.error("model.merges", message));
         }
-        Ok((vocabulary, tokenizer))
+        Ok((vocabulary, witness?))
     }
 
     /// Reads a bare `tokenizer.json`; special tokens are the ones its family publishes, and there are as many ids as the
@@ -114,10 +120,7 @@ impl Vocabulary {
     }
 
     fn build(tokenizer: &Config, config: &Config, n_vocab: Option<u32>) -> Result<(Self, Vec<Added>)> {
-        let family = family(tokenizer)?;
-        let nfc = normalizer(tokenizer, family)?;
-        let model = model(tokenizer, family)?;
-        let added = added::read(tokenizer, family)?;
+        let (family, nfc, model, added) = kind(tokenizer)?;
         let ids = vocab_ids(tokenizer, model)?;
         added::check_ids(tokenizer, &added, &ids)?;
         let special = Special::read(tokenizer, config, &added)?;
@@ -295,6 +298,14 @@ impl Slots {
 
 fn type_of(value: Option<&Value>) -> Option<&str> {
     value?.get("type")?.as_str()
+}
+
+/// What kind of tokenizer it is: family, whether its normalizer is NFC, the model with known options, the added tokens.
+fn kind(tokenizer: &Config) -> Result<(Family, bool, &Value, Vec<Added>)> {
+    let family = family(tokenizer)?;
+    let nfc = normalizer(tokenizer, family)?;
+    let model = model(tokenizer, family)?;
+    Ok((family, nfc, model, added::read(tokenizer, family)?))
 }
 
 /// Which family the pre-tokenizer belongs to.
