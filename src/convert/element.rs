@@ -59,19 +59,20 @@ fn convert(
     out.clear();
     out.resize(n / CHUNK * chunk_bytes + n % CHUNK * chunk_bytes / CHUNK, 0);
     out.par_chunks_mut(chunk_bytes).zip(source.par_chunks(CHUNK * from.n_bytes())).for_each(|(out, source)| {
-        let mut values = Vec::with_capacity(CHUNK);
-        match from {
-            Float::F16 => values.extend(source.as_chunks().0.iter().map(|&b| f16::from_le_bytes(b).to_f32())),
-            Float::BF16 => {
-                values.extend(
-                    source.as_chunks().0.iter().map(|&b| f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16)),
-                );
-            }
-            Float::F32 => values.extend(source.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b))),
-            Float::F64 => values.extend(source.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b) as f32)),
-        }
-        store(&values, out);
+        store(&widened(source, from), out);
     });
+}
+
+/// The elements of `source` as the 32-bit floats through which all conversions go; exact for all but F64.
+pub(super) fn widened(source: &[u8], from: Float) -> Vec<f32> {
+    match from {
+        Float::F16 => source.as_chunks().0.iter().map(|&b| f16::from_le_bytes(b).to_f32()).collect(),
+        Float::BF16 => {
+            source.as_chunks().0.iter().map(|&b| f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16)).collect()
+        }
+        Float::F32 => source.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect(),
+        Float::F64 => source.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b) as f32).collect(),
+    }
 }
 
 /// Stores `values` as F16 or F32; `out` has room for exactly them.

@@ -207,13 +207,10 @@ fn layout(checkpoint: &Checkpoint, metadata: &Metadata, options: &Options) -> Re
         Layout::Laya => keys(&mut out, metadata, checkpoint, options.outtype),
         Layout::ModernBert => upstream::keys(&mut out, metadata, checkpoint, options.outtype)?,
     }
+    options.outtype.set_recipe(&mut out);
     for weight in checkpoint.weights() {
         let shape = weight.ne();
-        let ty = match options.layout {
-            Layout::Laya => options.outtype.tensor_type(weight.name, &shape),
-            Layout::ModernBert => upstream::tensor_type(options.outtype, weight.name, &shape),
-        };
-        out.add_tensor(weight.name, &shape, ty)?;
+        out.add_tensor(weight.name, &shape, options.layout.tensor_type(options.outtype, weight.name, &shape))?;
     }
     Ok(out)
 }
@@ -225,7 +222,4 @@ fn keys(out: &mut Writer, metadata: &Metadata, checkpoint: &Checkpoint, outtype:
     checkpoint.hyper.set(out, outtype.file_type());
     out.set("general.quantization_version", 2u32);
     checkpoint.vocabulary.set(out);
-    if let Some(recipe) = outtype.recipe() {
-        out.set(outtype::RECIPE_KEY, recipe);
-    }
 }

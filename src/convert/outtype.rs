@@ -1,7 +1,8 @@
 //! Which type each tensor of a file has, and after whose names it is called.
 
+use super::upstream;
 use crate::error::{Error, ErrorKind, Result};
-use crate::gguf::TensorType;
+use crate::gguf::{TensorType, Writer};
 
 /// How matrices are stored. Vectors, norms and everything that is no weight are F32 in all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -43,6 +44,14 @@ impl Outtype {
     /// What [`RECIPE_KEY`] says, if the file has it.
     pub(super) fn recipe(self) -> Option<&'static str> {
         Self::RECIPES.contains(&self).then(|| self.as_str())
+    }
+
+    /// Sets [`RECIPE_KEY`], or removes it where a plain type has none.
+    pub(super) fn set_recipe(self, out: &mut Writer) {
+        out.remove(RECIPE_KEY);
+        if let Some(recipe) = self.recipe() {
+            out.set(RECIPE_KEY, recipe);
+        }
     }
 
     /// `general.file_type`: the type of most matrices.
@@ -101,6 +110,14 @@ pub enum Layout {
 impl Layout {
     /// All layouts, in the order they are listed to people.
     pub const ALL: [Self; 2] = [Self::Laya, Self::ModernBert];
+
+    /// The type of the tensor that this layout calls `name`, with ggml's `shape`.
+    pub(super) fn tensor_type(self, outtype: Outtype, name: &str, shape: &[u64]) -> TensorType {
+        match self {
+            Self::Laya => outtype.tensor_type(name, shape),
+            Self::ModernBert => upstream::tensor_type(outtype, name, shape),
+        }
+    }
 
     /// The name on the command line: the file's `general.architecture`.
     pub fn as_str(self) -> &'static str {

@@ -11,6 +11,7 @@ use half::f16;
 use rayon::prelude::*;
 
 use super::compare::same;
+use super::element;
 use super::quant;
 use super::report::{Loss, Stored};
 use super::safetensors::Float;
@@ -154,7 +155,7 @@ fn piece(source: &[u8], float: Float, written: &[u8], ty: TensorType) -> Result<
     // In order, so that the first wrong element is the one named.
     let sums: Vec<Result<Sums, usize>> = chunks
         .map(|(i, (source, written))| {
-            let values = widened(source, float);
+            let values = element::widened(source, float);
             match ty {
                 TensorType::F32 => f32s(&values, written),
                 TensorType::F16 => f16s(&values, written),
@@ -165,18 +166,6 @@ fn piece(source: &[u8], float: Float, written: &[u8], ty: TensorType) -> Result<
         })
         .collect();
     sums.into_iter().try_fold(Sums::default(), |sums, found| Ok(sums.and(found?)))
-}
-
-/// The elements as the 32-bit floats through which all conversions go; exact for all but F64.
-fn widened(source: &[u8], float: Float) -> Vec<f32> {
-    match float {
-        Float::F16 => source.as_chunks().0.iter().map(|&b| f16::from_le_bytes(b).to_f32()).collect(),
-        Float::BF16 => {
-            source.as_chunks().0.iter().map(|&b| f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16)).collect()
-        }
-        Float::F32 => source.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect(),
-        Float::F64 => source.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b) as f32).collect(),
-    }
 }
 
 fn f32s(values: &[f32], written: &[u8]) -> Result<Sums, usize> {
@@ -251,7 +240,6 @@ fn blocks(values: &[f32], written: &[u8]) -> Result<Sums, usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::element;
     use super::*;
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::outtype::{Layout, Outtype, RECIPE_KEY};
+use super::outtype::{Layout, Outtype};
 use super::report::{Proof, Report, Stored};
 use super::weight::Weight;
-use super::{Progress, overwrites, proof, stream, upstream};
+use super::{Progress, overwrites, proof, stream};
 use crate::error::Result;
 use crate::gguf::{File, TensorType, Writer, check_destination, write_atomic_checked};
 
@@ -80,7 +80,7 @@ impl Source {
         let file = File::open(path)?;
         // Whether it is a decision model, and of which layout.
         crate::layout::read(&file)?;
-        let upstream = file.str("general.architecture")? == Some(Layout::ModernBert.as_str());
+        let names: Layout = file.require_str("general.architecture")?.parse()?;
         for tensor in file.tensors() {
             if !matches!(tensor.ty, TensorType::F32 | TensorType::F16 | TensorType::BF16) {
                 let message = format!("is {} already; quantize the f32 or f16 file it was made from", tensor.ty);
@@ -95,13 +95,10 @@ impl Source {
         if layout.get(VERSION_KEY).is_none() {
             layout.set(VERSION_KEY, 2u32);
         }
-        layout.remove(RECIPE_KEY);
-        if let Some(recipe) = outtype.recipe() {
-            layout.set(RECIPE_KEY, recipe);
-        }
+        outtype.set_recipe(&mut layout);
         for tensor in file.tensors() {
-            let ty = if upstream { upstream::tensor_type } else { Outtype::tensor_type };
-            layout.add_tensor(&*tensor.name, &tensor.shape, ty(outtype, &tensor.name, &tensor.shape))?;
+            let ty = names.tensor_type(outtype, &tensor.name, &tensor.shape);
+            layout.add_tensor(&*tensor.name, &tensor.shape, ty)?;
         }
         let shapes = file.tensors().iter().map(|tensor| tensor.shape.iter().rev().copied().collect()).collect();
         Ok(Self { file, shapes, layout })

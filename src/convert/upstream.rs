@@ -21,7 +21,7 @@ use super::hyper::{Hyper, N_QTYPE};
 use super::metadata::Metadata;
 use super::special::slot_text;
 use super::vocabulary::{NORMAL, USER_DEFINED, Vocabulary};
-use super::{Layout, Outtype, outtype};
+use super::{Layout, Outtype};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{Strings, TensorType, Writer};
 use crate::json::Value;
@@ -133,9 +133,6 @@ pub(super) fn keys(out: &mut Writer, metadata: &Metadata, checkpoint: &Checkpoin
     out.set("general.quantization_version", 2u32);
     tokenizer(out, vocabulary)?;
     beyond(out, hyper, vocabulary);
-    if let Some(recipe) = outtype.recipe() {
-        out.set(outtype::RECIPE_KEY, recipe);
-    }
     Ok(())
 }
 

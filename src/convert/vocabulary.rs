@@ -91,8 +91,8 @@ impl Vocabulary {
         let tokenizer = Config::read(&folder.join("tokenizer.json"))?;
         let config = Config::read(&folder.join("tokenizer_config.json"))?;
         // The other tokenizer is the code of others: it sees only what is of a known kind.
-        kind(&tokenizer)?;
-        let build = || Self::build(&tokenizer, &config, Some(n_vocab));
+        let kind = kind(&tokenizer)?;
+        let build = || Self::build(&tokenizer, &config, kind, Some(n_vocab));
         let (built, witness) = rayon::join(build, || prove.then(|| Witness::new(&tokenizer)).transpose());
         let (mut vocabulary, added) = built?;
         special::check_beside(folder, &config, &added)?;
@@ -112,15 +112,20 @@ impl Vocabulary {
     pub fn from_tokenizer_json(path: &Path) -> Result<Self> {
         let tokenizer = Config::read(path)?;
         let mut names = Object::new();
-        for &(slot, name) in token_names(family(&tokenizer)?) {
+        let kind = kind(&tokenizer)?;
+        for &(slot, name) in token_names(kind.0) {
             names.insert(slot, name);
         }
         let config = Config::new(&path.with_file_name("tokenizer_config.json"), names);
-        Ok(Self::build(&tokenizer, &config, None)?.0)
+        Ok(Self::build(&tokenizer, &config, kind, None)?.0)
     }
 
-    fn build(tokenizer: &Config, config: &Config, n_vocab: Option<u32>) -> Result<(Self, Vec<Added>)> {
-        let (family, nfc, model, added) = kind(tokenizer)?;
+    fn build(
+        tokenizer: &Config,
+        config: &Config,
+        (family, nfc, model, added): Kind<'_>,
+        n_vocab: Option<u32>,
+    ) -> Result<(Self, Vec<Added>)> {
         let ids = vocab_ids(tokenizer, model)?;
         added::check_ids(tokenizer, &added, &ids)?;
         let special = Special::read(tokenizer, config, &added)?;
@@ -301,7 +306,9 @@ fn type_of(value: Option<&Value>) -> Option<&str> {
 }
 
 /// What kind of tokenizer it is: family, whether its normalizer is NFC, the model with known options, the added tokens.
-fn kind(tokenizer: &Config) -> Result<(Family, bool, &Value, Vec<Added>)> {
+type Kind<'a> = (Family, bool, &'a Value, Vec<Added>);
+
+fn kind(tokenizer: &Config) -> Result<Kind<'_>> {
     let family = family(tokenizer)?;
     let nfc = normalizer(tokenizer, family)?;
     let model = model(tokenizer, family)?;

@@ -64,7 +64,8 @@ pub fn write_atomic_checked<T, U>(
     })?;
     drop(file);
     temporary.rename(path).map_err(|e| Error::io("cannot rename the finished file to", path, &e))?;
-    sync_directory(path).map_err(|e| Error::io("cannot sync the directory of", path, &e))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    sync_directory(parent).map_err(|e| Error::io("cannot sync the directory of", path, &e))?;
     Ok(result)
 }
 
@@ -178,13 +179,14 @@ impl Drop for Temporary {
     }
 }
 
-/// Makes the rename itself durable.
-fn sync_directory(path: &Path) -> std::io::Result<()> {
+/// Makes the names in the directory `path` durable: what was made, renamed or removed there. Does nothing on systems other
+/// than Unix.
+///
+/// # Errors
+/// The directory cannot be opened or synced.
+pub fn sync_directory(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
-    {
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(parent)?.sync_all()?;
-    }
+    File::open(path)?.sync_all()?;
     #[cfg(not(unix))]
     let _ = path;
     Ok(())

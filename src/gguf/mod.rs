@@ -25,7 +25,7 @@ mod write;
 #[cfg(test)]
 mod broken;
 
-pub use atomic::{check_destination, write_atomic, write_atomic_checked};
+pub use atomic::{check_destination, sync_directory, write_atomic, write_atomic_checked};
 pub use file::File;
 pub use map::Map;
 pub use strings::Strings;

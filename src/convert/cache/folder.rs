@@ -119,7 +119,7 @@ impl Folder {
             // Another may have been faster, with the cache as well as with the folder.
             if let Some(cache) = self.path.parent() {
                 owner::root(cache)?;
-                sync(cache)?;
+                gguf::sync_directory(cache).map_err(|e| Error::io("cannot sync", cache, &e))?;
             }
             owner::directory(&self.path)?;
         }
@@ -227,15 +227,6 @@ impl Folder {
         }
         Ok(swept)
     }
-}
-
-/// Makes names in the directory `path` durable.
-pub(super) fn sync(path: &Path) -> Result<()> {
-    #[cfg(unix)]
-    fs::File::open(path).and_then(|dir| dir.sync_all()).map_err(|e| Error::io("cannot sync", path, &e))?;
-    #[cfg(not(unix))]
-    let _ = path;
-    Ok(())
 }
 
 #[cfg(test)]
