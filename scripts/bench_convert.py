@@ -12,6 +12,8 @@ ratios of one round. Each writes to a new file, and what it wrote is removed and
   what a conversion does before it renames
 - tokenizer: the tokenizer parse alone: an unproven dry run of a checkpoint with the same tokenizer.json and an embedding
   64 or 128 wide, which adds a few hundredths of a second
+- tokenizers (with --python): the tokenizers library reads the same tokenizer.json, in the interpreter that runs this
+  script; its own start is part of it, some hundredths of a second
 - gguf-py (with --python): scripts/convert_rules.py, once, with the interpreter that runs this script
 
 Peak memory is what the system reports for the process. Linux only.
@@ -77,6 +79,9 @@ def main() -> None:
             "tokenizer": [arguments.laya_convert, str(small), "--dry-run", "--no-verify"],
         }
         if arguments.python:
+            read = "import sys, tokenizers; tokenizers.Tokenizer.from_file(sys.argv[1])"
+            tokenizer = arguments.checkpoint / "tokenizer" / "tokenizer.json"
+            commands["tokenizers"] = [sys.executable, "-c", read, str(tokenizer)]
             script = Path(__file__).with_name("convert_rules.py")
             commands["gguf-py"] = [sys.executable, str(script), str(arguments.checkpoint), str(out)]
         names = list(commands)
@@ -102,12 +107,12 @@ def main() -> None:
         "seconds": {name: {"median": medians[name], "samples": samples[name]} for name in names},
         "peak_kib": peaks,
     }
-    for copy in ("copy", "copy and sync"):
-        for name in ("convert", "convert unproven"):
-            ratios = [
-                a / (b + c) for a, b, c in zip(samples[name], samples[copy], samples["tokenizer"], strict=True)
-            ]
-            result.setdefault("ratio", {})[f"{name} / ({copy} + tokenizer)"] = statistics.median(ratios)
+    for parse in ("tokenizer", "tokenizers"):
+        for copy in ("copy", "copy and sync"):
+            for name in ("convert", "convert unproven"):
+                if parse in samples:
+                    ratios = [a / (b + c) for a, b, c in zip(samples[name], samples[copy], samples[parse], strict=True)]
+                    result.setdefault("ratio", {})[f"{name} / ({copy} + {parse})"] = statistics.median(ratios)
     for name in names:
         print(f"{name:17} {medians[name]:7.3f} s  {peaks[name] / 1024:6.0f} MiB")
     for name, ratio in result["ratio"].items():

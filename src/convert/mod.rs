@@ -18,7 +18,9 @@
 //! * [`synth`] makes checkpoints with random weights.
 
 use std::io::Write;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{Writer, check_destination, write_atomic_checked};
@@ -118,15 +120,20 @@ fn convert_checked(
     let job = Job::new(dir, options)?;
     job.checkpoint.check_output(out)?;
     let mut stored = stream::stored(&job.layout, job.checkpoint.weights())?;
-    let (n_bytes, notes, proof) = write_atomic_checked(
-        out,
-        |file| stream::write(&job.layout, job.checkpoint.weights(), file, progress),
-        |file, (n_bytes, notes)| {
-            let proof = job.prove(file, &mut stored)?;
-            check(file)?;
-            Ok((n_bytes, notes, proof))
-        },
-    )?;
+    let (n_bytes, notes, proof) = thread::scope(|scope| {
+        // Writing leaves most of a second core idle.
+        let tokenizer = scope.spawn(|| job.prove_tokenizer());
+        write_atomic_checked(
+            out,
+            |file| stream::write(&job.layout, job.checkpoint.weights(), file, progress),
+            |file, (n_bytes, notes)| {
+                let n_probes = tokenizer.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+                let proof = n_probes.map(|n_probes| job.prove(file, &mut stored, n_probes)).transpose()?;
+                check(file)?;
+                Ok((n_bytes, notes, proof))
+            },
+        )
+    })?;
     Ok(job.report(n_bytes, notes, stored, proof))
 }
 
@@ -155,9 +162,7 @@ pub fn plan(dir: &Path, out: Option<&Path>, options: &Options) -> Result<Report>
     }
     let notes = stream::survey(&job.layout, job.checkpoint.weights())?;
     let stored = stream::stored(&job.layout, job.checkpoint.weights())?;
-    if let Checkpoint { witness: Some(witness), vocabulary, .. } = &job.checkpoint {
-        witness.check(&vocabulary.tokenizer(witness.path())?, vocabulary.respelled())?;
-    }
+    job.prove_tokenizer()?;
     Ok(job.report(job.layout.n_bytes()?, notes, stored, None))
 }
 
@@ -185,12 +190,17 @@ impl Job {
         Ok(Self { checkpoint, layout, n_params })
     }
 
-    /// Reads the written file back, if it is to be verified.
-    fn prove(&self, file: &Path, stored: &mut [Stored]) -> Result<Option<Proof>> {
+    /// Compares the file's tokenizer with the other one, if it was asked; returns the number of texts.
+    fn prove_tokenizer(&self) -> Result<Option<usize>> {
         let Checkpoint { witness: Some(witness), vocabulary, .. } = &self.checkpoint else { return Ok(None) };
-        let file = proof::check(file, &self.layout, self.checkpoint.weights(), stored)?;
-        let n_probes = witness.check(&proof::tokenizer(&file, witness.path())?, vocabulary.respelled())?;
-        Ok(Some(Proof { n_tensors: stored.len(), n_probes }))
+        let ours = proof::tokenizer(&self.layout, witness.path())?;
+        witness.check(&ours, vocabulary.respelled()).map(Some)
+    }
+
+    /// Reads the written file back, whose tokenizer splits `n_probes` texts right.
+    fn prove(&self, file: &Path, stored: &mut [Stored], n_probes: usize) -> Result<Proof> {
+        proof::check(file, &self.layout, self.checkpoint.weights(), stored)?;
+        Ok(Proof { n_tensors: stored.len(), n_probes })
     }
 
     fn report(&self, n_bytes: u64, on_values: Vec<String>, tensors: Vec<Stored>, proof: Option<Proof>) -> Report {

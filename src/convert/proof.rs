@@ -15,15 +15,15 @@ use super::element;
 use super::quant;
 use super::report::{Loss, Stored};
 use super::safetensors::Float;
-use super::stream::PIECE;
+use super::stream;
 use super::weight::Weight;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{File, TensorType, Writer};
 use crate::layout;
 use crate::tokenizer::Tokenizer;
 
-/// Elements one task compares: whole blocks.
-const CHUNK: usize = 1 << 15;
+/// Elements compared at a time: whole blocks, and what is read for them stays in a core's own cache.
+const CHUNK: usize = 1 << 16;
 /// Half a step of Q8_0, and what rounding the products that find it can add.
 const HALF_STEP: f64 = 0.5 + 1e-4;
 
@@ -36,7 +36,7 @@ pub(super) fn check<'a>(
     layout: &Writer,
     weights: impl Iterator<Item = Weight<'a>>,
     stored: &mut [Stored],
-) -> Result<File> {
+) -> Result<()> {
     let file = File::open(path).map_err(|e| failed(format!("cannot be read back: {}", e.message())))?;
     let wrong = layout.keys().zip(file.keys()).find(|((a, set), (b, read))| a != b || !same(set, read));
     if let Some(((key, _), _)) = wrong {
@@ -49,26 +49,30 @@ pub(super) fn check<'a>(
         return Err(failed("the tensors read back are not those that were laid out"));
     }
     for ((tensor, weight), stored) in file.tensors().iter().zip(weights).zip(stored) {
-        let written = file.tensor_data(tensor);
-        let unit = usize::try_from(tensor.ty.block_bytes()).unwrap_or(1) * PIECE
-            / usize::try_from(tensor.ty.block_len()).unwrap_or(1);
-        let start = file.tensor_start(tensor).unwrap_or_default();
-        let pieces: Vec<_> = weight.pieces(PIECE).zip(written.chunks(unit)).enumerate().collect();
+        let unit = CHUNK / usize::try_from(tensor.ty.block_len()).unwrap_or(1)
+            * usize::try_from(tensor.ty.block_bytes()).unwrap_or(1);
+        let (start, n_bytes) = (file.tensor_start(tensor), usize::try_from(tensor.n_bytes));
+        let (Some(start), Ok(n_bytes)) = (start, n_bytes) else {
+            return Err(failed("a tensor read back is too large"));
+        };
+        let chunks: Vec<_> = weight.pieces(CHUNK).zip((0..n_bytes).step_by(unit)).enumerate().collect();
         // In order, so that the first wrong element is the one named.
-        let found: Vec<_> = pieces
+        let found: Vec<_> = chunks
             .into_par_iter()
-            .map(|(i, ((at, source), written))| {
-                weight.populate(at, source.len());
-                file.map().populate(start + i * unit, written.len());
-                let found = piece(source, weight.float, written, tensor.ty);
-                weight.release(at, source.len());
-                file.map().release(start + i * unit, written.len());
-                found.map_err(|wrong| i * PIECE + wrong)
+            .map_init(<[Vec<u8>; 2]>::default, |[source, written], (i, (place, at))| {
+                weight.read(place, source).map_err(Wrong::Unread)?;
+                let read = file.map().read(start + at, unit.min(n_bytes - at), written);
+                read.map_err(|e| Wrong::Unread(failed(format!("cannot be read back: {e}"))))?;
+                chunk(source, weight.float, written, tensor.ty).map_err(|wrong| Wrong::Element(i * CHUNK + wrong))
             })
             .collect();
         let mut sums = Sums::default();
         for found in found {
-            sums = sums.and(found.map_err(|i| {
+            sums = sums.and(found.map_err(|wrong| {
+                let i = match wrong {
+                    Wrong::Unread(error) => return error,
+                    Wrong::Element(i) => i,
+                };
                 let (i, row) = (i as u64, tensor.shape.first().copied().unwrap_or(1).max(1));
                 let (row, column) = (i / row, i % row);
                 let message =
@@ -78,15 +82,17 @@ pub(super) fn check<'a>(
         }
         stored.error = Some(sums.loss());
     }
-    Ok(file)
+    Ok(())
 }
 
-/// The tokenizer of a file made from the vocabulary in `source`.
+/// The tokenizer of the file that `layout` describes, made from the vocabulary in `source`. That the file holds what was
+/// laid out is for [`check`] to say, so this can be asked before there is one.
 ///
 /// # Errors
-/// The file is what was laid out, but its vocabulary is none: what the format makes of it cannot be used.
-pub(super) fn tokenizer(file: &File, source: &Path) -> Result<Tokenizer> {
-    layout::read(file).and_then(|view| Tokenizer::from_gguf(view.file())).map_err(|error| {
+/// The vocabulary is none: what the format makes of it cannot be used.
+pub(super) fn tokenizer(layout: &Writer, source: &Path) -> Result<Tokenizer> {
+    let file = layout.without_data()?;
+    layout::read(&file).and_then(|view| Tokenizer::from_gguf(view.file())).map_err(|error| {
         let place = error.place().map_or_else(String::new, |place| format!("{place}: "));
         let message = format!(
             "no tokenizer can be built from what the format makes of this vocabulary: {place}{}; a conversion that is not \
@@ -139,9 +145,16 @@ impl Sums {
     }
 }
 
-/// Compares a piece of a tensor; the error is the first element that breaks the rule.
-fn piece(source: &[u8], float: Float, written: &[u8], ty: TensorType) -> Result<Sums, usize> {
-    if matches!((float, ty), (Float::F32, TensorType::F32) | (Float::F16, TensorType::F16)) {
+/// What is wrong with a stretch of a tensor.
+enum Wrong {
+    Unread(Error),
+    /// The first element that breaks its rule.
+    Element(usize),
+}
+
+/// Compares a stretch of a tensor; the error is the first element that breaks the rule.
+fn chunk(source: &[u8], float: Float, written: &[u8], ty: TensorType) -> Result<Sums, usize> {
+    if stream::same(float, ty) {
         if source == written {
             return Ok(Sums::default());
         }
@@ -149,23 +162,13 @@ fn piece(source: &[u8], float: Float, written: &[u8], ty: TensorType) -> Result<
         let wrong = source.chunks(n_bytes).zip(written.chunks(n_bytes)).position(|(a, b)| a != b);
         return Err(wrong.unwrap_or(source.len().min(written.len()) / n_bytes));
     }
-    let block = usize::try_from(ty.block_len()).unwrap_or(1);
-    let written_chunk = CHUNK / block * usize::try_from(ty.block_bytes()).unwrap_or(1);
-    let chunks = source.par_chunks(CHUNK * float.n_bytes()).zip(written.par_chunks(written_chunk)).enumerate();
-    // In order, so that the first wrong element is the one named.
-    let sums: Vec<Result<Sums, usize>> = chunks
-        .map(|(i, (source, written))| {
-            let values = element::widened(source, float);
-            match ty {
-                TensorType::F32 => f32s(&values, written),
-                TensorType::F16 => f16s(&values, written),
-                TensorType::Q8_0 => blocks(&values, written),
-                _ => Err(0),
-            }
-            .map_err(|at| i * CHUNK + at)
-        })
-        .collect();
-    sums.into_iter().try_fold(Sums::default(), |sums, found| Ok(sums.and(found?)))
+    let values = element::widened(source, float);
+    match ty {
+        TensorType::F32 => f32s(&values, written),
+        TensorType::F16 => f16s(&values, written),
+        TensorType::Q8_0 => blocks(&values, written),
+        _ => Err(0),
+    }
 }
 
 fn f32s(values: &[f32], written: &[u8]) -> Result<Sums, usize> {
@@ -283,7 +286,7 @@ mod tests {
                 TensorType::F16 => element::to_f16(&source, Float::F32, &mut out),
                 _ => element::to_q8_0(&source, Float::F32, &mut out),
             }
-            let loss = piece(&source, Float::F32, &out, ty).unwrap().loss();
+            let loss = chunk(&source, Float::F32, &out, ty).unwrap().loss();
             match ty {
                 TensorType::F32 => assert_eq!(loss, Loss::default()),
                 TensorType::F16 => {
@@ -293,12 +296,12 @@ mod tests {
             }
             // The last element's last byte: its sign, or for Q8_0 two steps.
             *out.last_mut().unwrap() ^= if ty == TensorType::Q8_0 { 2 } else { 0x80 };
-            assert_eq!(piece(&source, Float::F32, &out, ty).unwrap_err(), last, "{ty}");
+            assert_eq!(chunk(&source, Float::F32, &out, ty).unwrap_err(), last, "{ty}");
         }
         // One more step in the scale of the second block.
         element::to_q8_0(&source, Float::F32, &mut out);
         out[quant::BYTES] ^= 1;
-        assert_eq!(piece(&source, Float::F32, &out, TensorType::Q8_0).unwrap_err(), quant::BLOCK);
+        assert_eq!(chunk(&source, Float::F32, &out, TensorType::Q8_0).unwrap_err(), quant::BLOCK);
     }
 
     #[test]
@@ -312,7 +315,7 @@ mod tests {
             values[4] = most / 3.0;
             let source = bytes(&values);
             element::to_q8_0(&source, Float::F32, &mut out);
-            assert!(piece(&source, Float::F32, &out, TensorType::Q8_0).is_ok(), "{most:e}");
+            assert!(chunk(&source, Float::F32, &out, TensorType::Q8_0).is_ok(), "{most:e}");
         }
     }
 }

@@ -53,7 +53,7 @@ pub fn plan_quantize(input: &Path, out: Option<&Path>, outtype: Outtype) -> Resu
         check_output(input, out)?;
         check_destination(out)?;
     }
-    proof::tokenizer(&source.file, input)?;
+    proof::tokenizer(&source.layout, input)?;
     let notes = stream::survey(&source.layout, source.weights())?;
     let stored = stream::stored(&source.layout, source.weights())?;
     let n_bytes = source.layout.n_bytes()?;
@@ -112,8 +112,8 @@ impl Source {
 
     /// Reads the written file back; its tokenizer must be one.
     fn prove(&self, file_path: &Path, stored: &mut [Stored]) -> Result<Proof> {
-        let file = proof::check(file_path, &self.layout, self.weights(), stored)?;
-        proof::tokenizer(&file, self.file.path().unwrap_or(file_path))?;
+        proof::check(file_path, &self.layout, self.weights(), stored)?;
+        proof::tokenizer(&self.layout, self.file.path().unwrap_or(file_path))?;
         Ok(Proof { n_tensors: stored.len(), n_probes: 0 })
     }
 

@@ -17,26 +17,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{TensorInfo, TensorType, Writer};
 
 /// Elements converted at a time: whole blocks of every type, and a buffer of a few megabytes.
-pub(super) const PIECE: usize = 1 << 20;
+const PIECE: usize = 1 << 20;
 /// Pieces that are ready and not written yet.
 const N_AHEAD: usize = 2;
-
-/// A piece of a tensor, ready to be written.
-struct Ready<'a> {
-    weight: Weight<'a>,
-    /// Where it lies in the source's data, and its bytes there.
-    at: usize,
-    n_source: usize,
-    /// The bytes for the file; `None` when they are the source's.
-    converted: Option<Vec<u8>>,
-}
-
-impl Ready<'_> {
-    fn bytes(&self) -> &[u8] {
-        let same = || self.weight.data.get(self.at..).and_then(|rest| rest.get(..self.n_source));
-        self.converted.as_deref().or_else(same).unwrap_or_default()
-    }
-}
 
 /// Writes the file that `layout` describes. `weights` are its tensors in the same order. Returns the size and remarks on
 /// the values.
@@ -58,12 +41,11 @@ pub(super) fn write<'a>(
             while left > 0 {
                 // The converter ends early only when it has an error to tell, which goes before this one.
                 let Ok(piece) = ready.recv() else { return Err(Error::new(ErrorKind::Io, "the conversion stopped")) };
-                let piece: Ready<'_> = piece;
-                let n_bytes = piece.bytes().len() as u64;
-                out.write_all(piece.bytes()).map_err(|e| Error::new(ErrorKind::Io, format!("cannot write: {e}")))?;
-                piece.weight.release(piece.at, piece.n_source);
+                let piece: Vec<u8> = piece;
+                let n_bytes = piece.len() as u64;
+                out.write_all(&piece).map_err(|e| Error::new(ErrorKind::Io, format!("cannot write: {e}")))?;
                 // Without room for it, it is not needed any more.
-                let _ = piece.converted.map(|buffer| give_back.try_send(buffer));
+                let _ = give_back.try_send(piece);
                 left = left.saturating_sub(n_bytes);
                 done += n_bytes;
                 progress(done, total);
@@ -82,20 +64,25 @@ pub(super) fn write<'a>(
 fn convert<'a>(
     tensors: &[TensorInfo],
     weights: impl Iterator<Item = Weight<'a>>,
-    send: &SyncSender<Ready<'a>>,
+    send: &SyncSender<Vec<u8>>,
     spare: &Receiver<Vec<u8>>,
 ) -> Result<Vec<String>> {
     let mut notes = Vec::new();
+    let mut source = Vec::new();
     for (tensor, weight) in tensors.iter().zip(weights) {
         let mut range = Range::default();
-        for (at, piece) in weight.pieces(PIECE) {
-            weight.populate(at, piece.len());
-            let found = Range::of(piece, weight.float, tensor.ty);
+        for piece in weight.pieces(PIECE) {
+            weight.read(piece, &mut source)?;
+            let found = Range::of(&source, weight.float, tensor.ty);
             check(found, &weight, tensor.ty)?;
             range = range.and(found);
-            let buffer = spare.try_recv().unwrap_or_default();
-            let converted = encode(piece, weight.float, tensor.ty, buffer).map_err(|e| weight.locate(e))?;
-            if send.send(Ready { weight, at, n_source: piece.len(), converted }).is_err() {
+            let mut buffer = spare.try_recv().unwrap_or_default();
+            if same(weight.float, tensor.ty) {
+                std::mem::swap(&mut source, &mut buffer);
+            } else {
+                encode(&source, weight.float, tensor.ty, &mut buffer).map_err(|e| weight.locate(e))?;
+            }
+            if send.send(buffer).is_err() {
                 return Ok(notes);
             }
         }
@@ -107,12 +94,12 @@ fn convert<'a>(
 /// What [`write`] would refuse and remark, without writing.
 pub(super) fn survey<'a>(layout: &Writer, weights: impl Iterator<Item = Weight<'a>>) -> Result<Vec<String>> {
     let mut notes = Vec::new();
+    let mut source = Vec::new();
     for (tensor, weight) in layout.tensors()?.iter().zip(weights) {
         let mut range = Range::default();
-        for (at, piece) in weight.pieces(PIECE) {
-            weight.populate(at, piece.len());
-            range = range.and(Range::of(piece, weight.float, tensor.ty));
-            weight.release(at, piece.len());
+        for piece in weight.pieces(PIECE) {
+            weight.read(piece, &mut source)?;
+            range = range.and(Range::of(&source, weight.float, tensor.ty));
         }
         check(range, &weight, tensor.ty)?;
         notes.extend(range.notes(weight.name, tensor.ty));
@@ -141,14 +128,18 @@ pub(super) fn stored<'a>(layout: &Writer, weights: impl Iterator<Item = Weight<'
         .collect())
 }
 
-/// The bytes of `data`, whole blocks of a weight, as `ty`, in `buffer`; `None` when they are the same.
-fn encode(data: &[u8], float: Float, ty: TensorType, mut buffer: Vec<u8>) -> Result<Option<Vec<u8>>> {
-    match (float, ty) {
-        (Float::F32, TensorType::F32) | (Float::F16, TensorType::F16) => return Ok(None),
-        (float, TensorType::F32) => element::to_f32(data, float, &mut buffer),
-        (float, TensorType::F16) => element::to_f16(data, float, &mut buffer),
-        (float, TensorType::Q8_0) => element::to_q8_0(data, float, &mut buffer),
-        (_, other) => return Err(Error::new(ErrorKind::Unsupported, format!("cannot write {other}"))),
+/// Whether elements of a weight are stored as they are.
+pub(super) fn same(float: Float, ty: TensorType) -> bool {
+    matches!((float, ty), (Float::F32, TensorType::F32) | (Float::F16, TensorType::F16))
+}
+
+/// Puts the bytes of `data`, whole blocks of a weight, as `ty` into `out`.
+fn encode(data: &[u8], float: Float, ty: TensorType, out: &mut Vec<u8>) -> Result<()> {
+    match ty {
+        TensorType::F32 => element::to_f32(data, float, out),
+        TensorType::F16 => element::to_f16(data, float, out),
+        TensorType::Q8_0 => element::to_q8_0(data, float, out),
+        other => return Err(Error::new(ErrorKind::Unsupported, format!("cannot write {other}"))),
     }
-    Ok(Some(buffer))
+    Ok(())
 }

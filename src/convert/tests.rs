@@ -24,7 +24,8 @@ fn after(job: &Job, dir: &Path, change: impl FnOnce(&mut Vec<u8>, &File)) -> Opt
     change(&mut bytes, &file);
     std::fs::write(&path, &bytes).unwrap();
     let mut stored = stream::stored(&job.layout, job.checkpoint.weights()).unwrap();
-    job.prove(&path, &mut stored).err()
+    let proven = job.prove_tokenizer().and_then(|n_probes| job.prove(&path, &mut stored, n_probes.unwrap()));
+    proven.err()
 }
 
 #[test]

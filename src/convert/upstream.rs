@@ -15,6 +15,8 @@
 //!   stops at any other;
 //! - a temperature that llama.cpp would refuse to load, or names no question, is refused or left out here.
 
+use std::borrow::Cow;
+
 use super::checkpoint::Checkpoint;
 use super::config::Config;
 use super::hyper::{Hyper, N_QTYPE};
@@ -180,19 +182,19 @@ fn tokenizer(out: &mut Writer, vocabulary: &Vocabulary) -> Result<()> {
     out.set("tokenizer.ggml.add_sep_token", sep);
     out.set("tokenizer.ggml.model", "gpt2");
     out.set("tokenizer.ggml.pre", pretokenizer(vocabulary).as_str());
-    let (mut tokens, mut types) = (vocabulary.tokens.clone(), vocabulary.types.clone());
-    if vocabulary.family() == Family::MetaspaceBpe {
-        for (token, ty) in tokens.iter_mut().zip(&mut types) {
-            if *ty == USER_DEFINED && !token.is_empty() && token.bytes().all(|byte| byte == b' ') {
-                *token = token.replace(' ', "\u{2581}");
-                *ty = NORMAL;
-            }
+    let metaspace = vocabulary.family() == Family::MetaspaceBpe;
+    let mut types = vocabulary.types.clone();
+    let tokens = vocabulary.tokens.iter().zip(&mut types).map(|(token, ty)| {
+        if metaspace && *ty == USER_DEFINED && !token.is_empty() && token.iter().all(|&byte| byte == b' ') {
+            *ty = NORMAL;
+            return Cow::Owned("\u{2581}".repeat(token.len()).into_bytes());
         }
-    }
-    out.set("tokenizer.ggml.tokens", tokens.iter().collect::<Strings>());
+        Cow::Borrowed(token)
+    });
+    out.set("tokenizer.ggml.tokens", tokens.collect::<Strings>());
     out.set("tokenizer.ggml.token_type", types);
     if !vocabulary.merges.is_empty() {
-        out.set("tokenizer.ggml.merges", vocabulary.merges.iter().collect::<Strings>());
+        out.set("tokenizer.ggml.merges", vocabulary.merges.clone());
     }
     for &(key, id) in &vocabulary.special.ids {
         out.set(key, id);
@@ -217,7 +219,8 @@ fn pretokenizer(vocabulary: &Vocabulary) -> Pretokenizer {
 /// `options`, each with `key` and `description`, as JSON values.
 fn row(vocabulary: &Vocabulary) -> Result<String> {
     let special = |id: Option<u32>| {
-        let text = id.and_then(|id| vocabulary.tokens.get(id as usize)).map_or("", String::as_str);
+        let text = id.and_then(|id| vocabulary.tokens.get(id as usize)).unwrap_or_default();
+        let text = std::str::from_utf8(text).unwrap_or_default();
         if text.contains(['{', '}']) {
             let message = format!("the special token {text:?} cannot be part of a chat template");
             return Err(Error::new(ErrorKind::Checkpoint, message).at_key(upstream::TEMPLATE));
@@ -254,8 +257,8 @@ fn beyond(out: &mut Writer, hyper: &Hyper, vocabulary: &Vocabulary) {
     let same = match vocabulary.family() {
         // A reader takes every run of two or more spaces for an added token, and no other normal token.
         Family::MetaspaceBpe => !vocabulary.tokens.iter().zip(&vocabulary.types).any(|(token, ty)| match *ty {
-            NORMAL => is_run_of_spaces(token.as_bytes()),
-            USER_DEFINED => token == " ",
+            NORMAL => is_run_of_spaces(token),
+            USER_DEFINED => token == b" ",
             _ => false,
         }),
         Family::ByteLevelBpe => {

@@ -4,6 +4,7 @@
 //! need another rule to tokenize as the published package does are refused here, with file and key. That the vocabulary
 //! is complete (every byte, every character of a merge) is checked where a tokenizer is built from the GGUF file.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -18,7 +19,7 @@ use super::witness::Witness;
 use crate::error::Result;
 use crate::gguf::{self, Strings, Writer};
 use crate::json::{Object, Value};
-use crate::tokenizer::{Family, Tokenizer};
+use crate::tokenizer::Family;
 
 /// The special tokens the published checkpoints of a family name in `tokenizer_config.json`.
 pub(super) fn token_names(family: Family) -> &'static [(&'static str, &'static str)] {
@@ -62,9 +63,9 @@ pub struct Vocabulary {
     family: Family,
     /// Byte-level files state `nfc` or `none`.
     pub(super) nfc: bool,
-    pub(super) tokens: Vec<String>,
+    pub(super) tokens: Strings,
     pub(super) types: Vec<i32>,
-    pub(super) merges: Vec<String>,
+    pub(super) merges: Strings,
     pub(super) special: Special,
     /// `(id, flags)` pairs of the added tokens, which byte-level files state.
     pub(super) added_flags: Vec<i32>,
@@ -101,6 +102,8 @@ impl Vocabulary {
             let message = "is empty, and there is a merges.txt beside it; put the merges here or remove that file";
             return Err(tokenizer.error("model.merges", message));
         }
+        // A million small pieces of memory, which another thread can give back beside what follows.
+        rayon::spawn(move || drop(tokenizer));
         Ok((vocabulary, witness?))
     }
 
@@ -151,7 +154,7 @@ impl Vocabulary {
         let merges = merges(tokenizer, model, &ids)?;
         let mut slots = Slots::new(n_vocab);
         for (token, &id) in &ids {
-            if !slots.fill(id, (*token).to_owned(), NORMAL) {
+            if !slots.fill(id, Cow::Borrowed(*token), NORMAL) {
                 return Err(tokenizer.error("model.vocab", format!("two tokens have the id {id}")));
             }
         }
@@ -172,7 +175,7 @@ impl Vocabulary {
             if read != token.content {
                 respelled.push(Respelled { content: token.content.clone(), read });
             }
-            slots.replace(token.id, text, ty);
+            slots.replace(token.id, text.into(), ty);
         }
         let (tokens, types) = slots.finish();
         let added_flags = added.iter().flat_map(|a| [a.id as i32, a.flags()]).collect();
@@ -186,14 +189,6 @@ impl Vocabulary {
     /// The kind of tokenizer.
     pub fn family(&self) -> Family {
         self.family
-    }
-
-    /// The tokenizer of a file with this vocabulary, which is the one in `source`.
-    pub(super) fn tokenizer(&self, source: &Path) -> Result<Tokenizer> {
-        let mut out = Writer::new();
-        out.set("general.architecture", "laya");
-        self.set(&mut out);
-        super::proof::tokenizer(&gguf::File::from_bytes(out.to_bytes(|_, _| Ok(()))?)?, source)
     }
 
     /// The added tokens that lose their text in a file.
@@ -227,10 +222,10 @@ impl Vocabulary {
         out.set("laya.marker_token_id", self.special.mask);
         out.set("tokenizer.ggml.model", "gpt2");
         out.set("tokenizer.ggml.pre", "modern-bert");
-        out.set("tokenizer.ggml.tokens", self.tokens.iter().collect::<Strings>());
+        out.set("tokenizer.ggml.tokens", self.tokens.clone());
         out.set("tokenizer.ggml.token_type", self.types.clone());
         if !self.merges.is_empty() {
-            out.set("tokenizer.ggml.merges", self.merges.iter().collect::<Strings>());
+            out.set("tokenizer.ggml.merges", self.merges.clone());
         }
         for &(key, id) in &self.special.ids {
             out.set(key, id);
@@ -268,18 +263,18 @@ pub fn vocabulary_gguf(tokenizer_json: &Path) -> Result<gguf::File> {
 }
 
 /// Tokens by id while they are collected.
-struct Slots {
-    tokens: Vec<Option<String>>,
+struct Slots<'a> {
+    tokens: Vec<Option<Cow<'a, str>>>,
     types: Vec<i32>,
 }
 
-impl Slots {
+impl<'a> Slots<'a> {
     fn new(n: u32) -> Self {
         Self { tokens: vec![None; n as usize], types: vec![UNUSED; n as usize] }
     }
 
     /// Fills an empty slot; says whether it was empty.
-    fn fill(&mut self, id: u32, token: String, ty: i32) -> bool {
+    fn fill(&mut self, id: u32, token: Cow<'a, str>, ty: i32) -> bool {
         let empty = self.tokens.get(id as usize).is_some_and(Option::is_none);
         if empty {
             self.replace(id, token, ty);
@@ -287,7 +282,7 @@ impl Slots {
         empty
     }
 
-    fn replace(&mut self, id: u32, token: String, ty: i32) {
+    fn replace(&mut self, id: u32, token: Cow<'a, str>, ty: i32) {
         if let (Some(slot), Some(kind)) = (self.tokens.get_mut(id as usize), self.types.get_mut(id as usize)) {
             *slot = Some(token);
             *kind = ty;
@@ -295,8 +290,11 @@ impl Slots {
     }
 
     /// Ids without a token become `[PADi]`.
-    fn finish(self) -> (Vec<String>, Vec<i32>) {
-        let tokens = self.tokens.into_iter().enumerate().map(|(i, token)| token.unwrap_or_else(|| format!("[PAD{i}]")));
+    fn finish(self) -> (Strings, Vec<i32>) {
+        let tokens = self.tokens.iter().enumerate().map(|(i, token)| match token {
+            Some(token) => Cow::Borrowed(token.as_bytes()),
+            None => Cow::Owned(format!("[PAD{i}]").into_bytes()),
+        });
         (tokens.collect(), self.types)
     }
 }
@@ -428,7 +426,7 @@ fn vocab_ids<'a>(tokenizer: &Config, model: &'a Value) -> Result<HashMap<&'a str
 }
 
 /// `model.merges` as `left right`; a space inside a half is written as U+0120, as gguf-py does.
-fn merges(tokenizer: &Config, model: &Value, ids: &HashMap<&str, u32>) -> Result<Vec<String>> {
+fn merges(tokenizer: &Config, model: &Value, ids: &HashMap<&str, u32>) -> Result<Strings> {
     let Some(list) = model.get("merges").and_then(Value::as_array) else {
         return Err(tokenizer.error("model.merges", "is missing or not an array"));
     };
@@ -437,37 +435,42 @@ fn merges(tokenizer: &Config, model: &Value, ids: &HashMap<&str, u32>) -> Result
         let message = "is written in another form than the first; all must be texts, or all pairs";
         return Err(tokenizer.error(&format!("model.merges[{i}]"), message));
     }
-    let read = |joined: &mut String, (i, merge): (usize, &Value)| -> Result<String> {
+    let check = |joined: &mut String, (i, merge): (usize, &Value)| -> Result<()> {
         let error = |message: String| tokenizer.error(&format!("model.merges[{i}]"), message);
-        let (left, right, text) = match merge {
-            Value::String(text) => {
-                let halves = text.split_once(' ').filter(|(left, right)| !left.is_empty() && !right.contains(' '));
-                let (left, right) = halves.ok_or_else(|| error(format!("{text:?} is not two tokens")))?;
-                (left, right, text.clone())
-            }
-            Value::Array(pair) => {
-                let [Value::String(left), Value::String(right)] = pair.as_slice() else {
-                    return Err(error("is not a pair of tokens".into()));
-                };
-                (left.as_str(), right.as_str(), [&*no_space(left), " ", &*no_space(right)].concat())
-            }
-            _ => return Err(error("is not a pair of tokens".into())),
+        let Some((left, right)) = halves(merge) else {
+            let message =
+                merge.as_str().map_or("is not a pair of tokens".into(), |t| format!("{t:?} is not two tokens"));
+            return Err(error(message));
         };
         joined.clear();
         joined.push_str(left);
         joined.push_str(right);
         match [left, right, joined].into_iter().find(|token| !ids.contains_key(token)) {
             Some(missing) => Err(error(format!("the token {missing:?} is not in model.vocab"))),
-            None => Ok(text),
+            None => Ok(()),
         }
     };
-    let merges: Option<Vec<String>> =
-        list.par_iter().enumerate().map_init(String::new, |joined, merge| read(joined, merge).ok()).collect();
-    // Some merge is wrong: the first one, whichever was seen first.
-    let mut joined = String::new();
-    merges.map_or_else(|| list.iter().enumerate().map(|merge| read(&mut joined, merge)).collect(), Ok)
+    if !list.par_iter().enumerate().map_init(String::new, |joined, merge| check(joined, merge)).all(|ok| ok.is_ok()) {
+        // The first that is wrong, whichever was seen first.
+        list.iter().enumerate().try_for_each(|merge| check(&mut String::new(), merge))?;
+    }
+    let pairs = list.iter().filter_map(halves);
+    Ok(Strings::joined(pairs.map(|(left, right)| [no_space(left), Cow::Borrowed(&b" "[..]), no_space(right)])))
 }
 
-fn no_space(half: &str) -> std::borrow::Cow<'_, str> {
-    if half.contains(' ') { half.replace(' ', "\u{120}").into() } else { half.into() }
+/// The two tokens of a merge.
+fn halves(merge: &Value) -> Option<(&str, &str)> {
+    match merge {
+        // The text of both, which holds no other space.
+        Value::String(text) => text.split_once(' ').filter(|(left, right)| !left.is_empty() && !right.contains(' ')),
+        Value::Array(pair) => match pair.as_slice() {
+            [Value::String(left), Value::String(right)] => Some((left, right)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn no_space(half: &str) -> Cow<'_, [u8]> {
+    if half.contains(' ') { half.replace(' ', "\u{120}").into_bytes().into() } else { half.as_bytes().into() }
 }

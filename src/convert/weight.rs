@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::safetensors::Float;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{File, Map, TensorInfo, TensorType};
 
 /// A tensor to be written.
@@ -60,19 +60,20 @@ impl<'a> Weight<'a> {
         self.shape.iter().rev().copied().collect()
     }
 
-    /// The data in pieces of `n` elements, with the place of each in [`Weight::release`]'s terms.
-    pub(super) fn pieces(&self, n: usize) -> impl Iterator<Item = (usize, &'a [u8])> + use<'a> {
-        let n_bytes = n * self.float.n_bytes();
-        self.data.chunks(n_bytes).enumerate().map(move |(i, piece)| (i * n_bytes, piece))
+    /// Where the pieces of `n` elements of the data lie in it, in bytes: start and length. The last may be shorter.
+    pub(super) fn pieces(&self, n: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let (n_bytes, total) = (n * self.float.n_bytes(), self.data.len());
+        (0..total).step_by(n_bytes).map(move |at| (at, n_bytes.min(total - at)))
     }
 
-    /// Asks for the memory of `len` bytes of the data from `at`.
-    pub(super) fn populate(&self, at: usize, len: usize) {
-        self.map.populate(self.start + at, len);
-    }
-
-    /// Gives back the memory of `len` bytes of the data from `at`: a checkpoint of any size passes through few pages.
-    pub(super) fn release(&self, at: usize, len: usize) {
-        self.map.release(self.start + at, len);
+    /// Copies a piece of the data into `out`, as [`Map::read`] does.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`], with tensor and file.
+    pub(super) fn read(&self, (at, len): (usize, usize), out: &mut Vec<u8>) -> Result<()> {
+        self.map.read(self.start + at, len, out).map_err(|e| {
+            let message = format!("cannot be read: {e}; was the file changed meanwhile?");
+            self.locate(Error::new(ErrorKind::Io, message))
+        })
     }
 }

@@ -69,10 +69,16 @@ impl File {
     }
 
     fn from_map(map: Arc<Map>) -> Result<Self> {
-        let read::Header { keys, tensors, alignment, data_start } = read::header(&map)?;
+        let header = read::header(&map)?;
+        Ok(Self::new(map, header))
+    }
+
+    /// The file in `map`, which `header` describes.
+    pub(super) fn new(map: Arc<Map>, header: read::Header) -> Self {
+        let read::Header { keys, tensors, alignment, data_start } = header;
         let key_index = keys.iter().enumerate().map(|(i, (key, _))| (key.clone(), i)).collect();
         let tensor_index = tensors.iter().enumerate().map(|(i, tensor)| (tensor.name.clone(), i)).collect();
-        Ok(Self { map, path: None, keys, key_index, tensors, tensor_index, alignment, data_start })
+        Self { map, path: None, keys, key_index, tensors, tensor_index, alignment, data_start }
     }
 
     /// This file under other names: with `keys` instead of its own, and its tensors called `names`, in their order

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -14,7 +15,7 @@ pub struct Map {
 }
 
 enum Bytes {
-    Mapped(memmap2::Mmap),
+    Mapped(memmap2::Mmap, fs::File),
     Owned(Vec<u8>),
 }
 
@@ -43,7 +44,7 @@ impl Map {
         // while it is mapped. Nothing can enforce that for a file others may write; it is a condition that the
         // documentation of this function passes on, and this crate itself only ever replaces files by rename.
         let mapping = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| Error::io("cannot map", path, &e))?;
-        Ok(Self { bytes: Bytes::Mapped(mapping) })
+        Ok(Self { bytes: Bytes::Mapped(mapping, file) })
     }
 
     /// Wraps an owned buffer.
@@ -54,14 +55,14 @@ impl Map {
     /// All bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.bytes {
-            Bytes::Mapped(mapping) => mapping,
+            Bytes::Mapped(mapping, _) => mapping,
             Bytes::Owned(bytes) => bytes,
         }
     }
 
     /// Whether the bytes are a memory mapping (so untouched pages cost nothing).
     pub fn is_mapped(&self) -> bool {
-        matches!(self.bytes, Bytes::Mapped(_))
+        matches!(self.bytes, Bytes::Mapped(..))
     }
 
     /// Tells the system that bytes `start..start + len` will be read in no particular order, so it should not read
@@ -76,16 +77,28 @@ impl Map {
         let _ = (start, len);
     }
 
-    /// Asks for the pages of bytes `start..start + len` together, which costs less than meeting each where it is read.
-    /// Purely advice, as [`Map::advise_random`].
-    pub fn populate(&self, start: usize, len: usize) {
-        #[cfg(target_os = "linux")]
-        if let Some(mapping) = self.mapped(start, len) {
-            // An older system, or a file that was cut short, refuses; then the pages come one by one.
-            let _ = mapping.advise_range(memmap2::Advice::PopulateRead, start, len);
+    /// Copies bytes `start..start + len` into `out`, which has that length afterwards.
+    ///
+    /// Whoever looks at every byte once does better with this than with [`Map::bytes`]: the pages stay out of the resident
+    /// set, none has to be looked up, and a file that was cut short is an error.
+    ///
+    /// # Errors
+    /// The bytes cannot be read, or there are not as many.
+    pub fn read(&self, start: usize, len: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        match &self.bytes {
+            #[cfg(unix)]
+            Bytes::Mapped(mapping, file) if start.checked_add(len).is_some_and(|end| end <= mapping.len()) => {
+                use std::os::unix::fs::FileExt;
+                out.resize(len, 0);
+                file.read_exact_at(out, start as u64)
+            }
+            _ => {
+                out.clear();
+                let bytes = self.bytes().get(start..).and_then(|rest| rest.get(..len));
+                out.extend_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+                Ok(())
+            }
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = (start, len);
     }
 
     /// Gives back the memory of the pages that hold bytes `start..start + len`: they leave the resident set of the
@@ -112,8 +125,8 @@ impl Map {
     #[cfg(unix)]
     fn mapped(&self, start: usize, len: usize) -> Option<&memmap2::Mmap> {
         match &self.bytes {
-            Bytes::Mapped(mapping) if start.checked_add(len)? <= mapping.len() => Some(mapping),
-            Bytes::Mapped(_) | Bytes::Owned(_) => None,
+            Bytes::Mapped(mapping, _) if start.checked_add(len)? <= mapping.len() => Some(mapping),
+            Bytes::Mapped(..) | Bytes::Owned(_) => None,
         }
     }
 }
@@ -158,6 +171,14 @@ mod tests {
         assert_eq!(map.bytes(), b"abc");
         map.advise_random(0, 3);
         map.advise_random(2, usize::MAX);
+        let mut out = Vec::new();
+        for map in [&map, &Map::from_vec(b"abc".to_vec())] {
+            map.read(1, 2, &mut out).unwrap();
+            assert_eq!(out, b"bc");
+            map.read(3, 0, &mut out).unwrap();
+            assert_eq!(out, b"");
+            assert!(map.read(2, 2, &mut out).is_err() && map.read(1, usize::MAX, &mut out).is_err());
+        }
         fs::write(&path, b"").unwrap();
         assert_eq!(Map::open(&path).unwrap().bytes(), b"");
     }

@@ -90,22 +90,32 @@ impl Strings {
     }
 }
 
-impl<S: AsRef<[u8]>> FromIterator<S> for Strings {
-    /// Copies the strings into one buffer.
+impl Strings {
+    /// Collects strings, each given in parts.
     ///
     /// # Panics
     /// When all strings together exceed 4 GiB, which no vocabulary does.
-    fn from_iter<I: IntoIterator<Item = S>>(strings: I) -> Self {
+    pub fn joined<S: AsRef<[u8]>, const N: usize>(strings: impl Iterator<Item = [S; N]>) -> Self {
         let mut bytes = Vec::new();
         let mut starts = Vec::new();
-        for string in strings {
-            let string = string.as_ref();
-            bytes.extend_from_slice(&(string.len() as u64).to_le_bytes());
+        for parts in strings {
+            let n_bytes: usize = parts.iter().map(|part| part.as_ref().len()).sum();
+            bytes.extend_from_slice(&(n_bytes as u64).to_le_bytes());
             starts.push(position(bytes.len()));
-            bytes.extend_from_slice(string);
+            parts.iter().for_each(|part| bytes.extend_from_slice(part.as_ref()));
         }
         starts.push(position(bytes.len() + PREFIX));
         Self { map: Arc::new(Map::from_vec(bytes)), base: 0, starts: Arc::new(starts) }
+    }
+}
+
+impl<S: AsRef<[u8]>> FromIterator<S> for Strings {
+    /// Collects strings.
+    ///
+    /// # Panics
+    /// As [`Strings::joined`].
+    fn from_iter<I: IntoIterator<Item = S>>(strings: I) -> Self {
+        Self::joined(strings.into_iter().map(|string| [string]))
     }
 }
 
@@ -146,6 +156,7 @@ mod tests {
         assert_eq!(strings.iter().collect::<Vec<_>>(), [&b""[..], b"a", b"bc", b"", "\u{e5}".as_bytes()]);
         assert_eq!(strings.get(5), None);
         assert_eq!(strings.raw().len(), 5 * 8 + 5);
+        assert_eq!(Strings::joined([["a", " ", "b"], ["", "c", ""]].into_iter()), ["a b", "c"].iter().collect());
         let none: Strings = Vec::<Vec<u8>>::new().into();
         assert!(none.is_empty());
         assert_eq!(none.get(0), None);

@@ -2,7 +2,11 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::Arc;
 
+use super::file::File;
+use super::map::Map;
+use super::read::Header;
 use super::tensor::{TensorInfo, TensorType};
 use super::value::{Array, Value};
 use super::{ALIGNMENT_KEY, MAGIC, VERSION};
@@ -94,6 +98,18 @@ impl Writer {
     /// All keys and values in their order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
         self.keys.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// The file as it will be read, but without the data of its tensors. Arrays of strings are shared with this.
+    ///
+    /// # Errors
+    /// As [`Writer::tensors`].
+    pub fn without_data(&self) -> Result<File> {
+        let (alignment, tensors) = (self.alignment()?, self.tensors()?);
+        Ok(File::new(
+            Arc::new(Map::from_vec(Vec::new())),
+            Header { keys: self.keys.clone(), tensors, alignment, data_start: 0 },
+        ))
     }
 
     /// Size of the whole file.
