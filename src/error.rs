@@ -23,6 +23,8 @@ pub enum ErrorKind {
     Request,
     /// A well-formed GGUF that is not a usable decision model.
     Model,
+    /// A `decision.spec` that breaks a rule, or that was made for something else.
+    Spec,
     /// A valid input of a kind this build does not implement.
     Unsupported,
     /// A command line that makes no sense.
@@ -72,6 +74,12 @@ impl Error {
     pub fn in_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.file.get_or_insert_with(|| file.into());
         self
+    }
+
+    /// Names another file at fault, whichever was named before.
+    #[must_use]
+    pub fn of_file(self, file: impl Into<PathBuf>) -> Self {
+        Self { file: Some(file.into()), ..self }
     }
 
     /// Names the place at fault; an inner, more precise place is kept.

@@ -25,6 +25,7 @@ pub mod model;
 pub mod readout;
 pub mod request;
 pub mod sequence;
+pub mod spec;
 pub mod tokenizer;
 
 pub use error::{Error, ErrorKind, Result};

@@ -7,8 +7,9 @@
 mod random;
 
 use laya::json::{self, Object, Value};
-use laya::readout::{Answer, Calibration, round_to_4_digits, softmax};
+use laya::readout::{Answer, round_to_4_digits, softmax};
 use laya::request::{Question, Request};
+use laya::spec::{Calibration, Confidence};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -98,7 +99,8 @@ fn check(folder: &str, n_expected: usize) {
             let logits = floats(logits);
             assert!(logits[n_options..].iter().all(|padding| *padding == -10000.0), "{place}: padding");
             let answer =
-                Answer::new(question, &logits[..n_options], &floats(act_logits), &calibration).expect("an answer");
+                Answer::new(question, &logits[..n_options], &floats(act_logits), &calibration, Confidence::Laya)
+                    .expect("an answer");
             // The unrounded numbers against the four digits, then the rounded shape; its legend holds the levels as
             // given, while the newer package that wrote these files has their texts.
             let theirs = with_legend_of(&answer, question, theirs);
@@ -164,7 +166,8 @@ fn probabilities_sum_to_one_and_every_number_is_in_range() {
         let question = question(kind, n_options);
         let calibration = Calibration::new([(random.next() % 60) as f64 / 10.0; 3], []);
         let answer =
-            Answer::new(&question, &random.logits(n_options), &random.logits(2), &calibration).expect("an answer");
+            Answer::new(&question, &random.logits(n_options), &random.logits(2), &calibration, Confidence::Laya)
+                .expect("an answer");
         let sum: f64 = answer.probabilities.iter().sum();
         assert!((sum - 1.0).abs() < 1e-12, "{sum}");
         for p in [answer.confidence, answer.answer_confidence, answer.act_probability.expect("an act head")] {
@@ -190,10 +193,10 @@ fn options_in_another_order_keep_their_probabilities() {
         let logits = random.logits(n_options);
         let question = question("choice", n_options);
         let calibration = Calibration::default();
-        let answer = Answer::new(&question, &logits, &[0.0], &calibration).expect("an answer");
+        let answer = Answer::new(&question, &logits, &[0.0], &calibration, Confidence::Laya).expect("an answer");
         let turn = 1 + (random.next() as usize % (n_options - 1));
         let turned: Vec<f32> = (0..n_options).map(|i| logits[(i + turn) % n_options]).collect();
-        let other = Answer::new(&question, &turned, &[0.0], &calibration).expect("an answer");
+        let other = Answer::new(&question, &turned, &[0.0], &calibration, Confidence::Laya).expect("an answer");
         for i in 0..n_options {
             let (a, b) = (answer.probabilities[(i + turn) % n_options], other.probabilities[i]);
             assert!((a - b).abs() <= 1e-15, "{a} {b}");
@@ -208,8 +211,14 @@ fn the_rounded_numbers_are_the_unrounded_ones_rounded() {
     let mut random = Random(3);
     for n_options in 2..30 {
         let question = question("score", n_options);
-        let answer = Answer::new(&question, &random.logits(n_options), &random.logits(2), &Calibration::default())
-            .expect("an answer");
+        let answer = Answer::new(
+            &question,
+            &random.logits(n_options),
+            &random.logits(2),
+            &Calibration::default(),
+            Confidence::Laya,
+        )
+        .expect("an answer");
         let (rounded, whole) = (answer.to_json_rounded(), answer.to_json());
         let probabilities = |value: &Value| -> Vec<f64> {
             let object = value.get("probabilities").and_then(Value::as_object).expect("probabilities");

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 fn engine(path: &Path, n_threads: usize, plan: Plan) -> Engine {
-    Engine::open(path, &Options { n_threads: Some(n_threads), isa: None, plan }).unwrap()
+    Engine::open(path, &Options { n_threads: Some(n_threads), plan: Some(plan), ..Options::default() }).unwrap()
 }
 
 /// The golden requests of `family` that can be asked, and some that ask the questions of several of them at once.
@@ -112,7 +112,9 @@ fn a_request_that_fails_loses_no_other() {
         true
     });
     for plan in Plan::ALL {
-        let engine = Engine::from_gguf(&damaged, &Options { n_threads: Some(1), isa: None, plan }).unwrap();
+        let engine =
+            Engine::from_gguf(&damaged, &Options { n_threads: Some(1), plan: Some(plan), ..Options::default() })
+                .unwrap();
         let answers = engine.answer_prepared(prepared(&engine, &requests));
         assert_eq!(answers.len(), requests.len());
         for (i, (answered, request)) in answers.iter().zip(&requests).enumerate() {

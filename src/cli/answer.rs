@@ -5,13 +5,14 @@ use super::exit::{self, EXIT_HELP, Exit, Stop};
 use super::input::Input;
 use super::line::{self, Line, Lines};
 use super::model::{ModelArguments, ModelFile};
+use super::output::Report;
 use super::stdout::Stdout;
 use super::{output, stderr, stream};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Place};
 use crate::json;
-use crate::readout::Adjustment;
 use crate::request::{Limits, Request};
+use crate::spec::Adjustment;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -54,6 +55,9 @@ struct Arguments {
     input: InputArguments,
     #[command(flatten)]
     engine: EngineArguments,
+    /// Print the numbers of answers as they are, not rounded to four digits
+    #[arg(long, help_heading = "Calibration (the model's decision.spec)")]
+    unrounded: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -73,15 +77,16 @@ struct InputArguments {
 /// Runs the tool on the arguments of this process.
 pub fn main() -> ExitCode {
     exit::main(TOOL, |arguments: Arguments| {
-        let Arguments { model, input, engine } = arguments;
+        let Arguments { model, input, engine, unrounded } = arguments;
         let model = model.file(TOOL)?;
         if let Some(file) = input.tokenize {
             return tokenize(&Engine::open_tokenizer(&model.path)?, &file.into());
         }
-        let engine = engine.open(&model.path)?;
+        let engine = engine.open(&model)?;
+        let report = Report::new(&engine, &model.name.to_string_lossy(), unrounded);
         match (input.file, input.jsonl) {
-            (Some(file), _) => one(&engine, &model, &file.into()),
-            (_, Some(file)) => stream::answer(TOOL, engine, &model.name.to_string_lossy(), &file.into()),
+            (Some(file), _) => one(&engine, &model, &report, &file.into()),
+            (_, Some(file)) => stream::answer(TOOL, engine, &report, &file.into()),
             // clap requires one of the three.
             (None, None) => {
                 Err(Error::new(ErrorKind::Usage, "nothing to answer: give -f, --jsonl or --tokenize").into())
@@ -91,7 +96,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Answers the one request of `input`.
-fn one(engine: &Engine, model: &ModelFile, input: &Input) -> Result<Exit, Stop> {
+fn one(engine: &Engine, model: &ModelFile, report: &Report, input: &Input) -> Result<Exit, Stop> {
     let bytes = input.read()?;
     if line::is_blank(&bytes) {
         let message = "is empty; a request is a JSON object with \"state\" and \"questions\"";
@@ -109,7 +114,7 @@ fn one(engine: &Engine, model: &ModelFile, input: &Input) -> Result<Exit, Stop> 
     let request = Request::take(body, &Limits::default()).map_err(|error| in_file(error.into()))?;
     let response = engine.answer(&request).map_err(in_file)?;
     note_adjustments(engine);
-    Stdout::open().line(output::answered(&model.name.to_string_lossy(), request, response).dumps_indent(2))?;
+    Stdout::open().line(output::answered(report, request, response).dumps_indent(2))?;
     Ok(Exit::Done)
 }
 

@@ -1,13 +1,15 @@
 //! How the engine of a tool runs: the arguments about speed, never about results.
 
+use super::model::ModelFile;
 use crate::engine::{Engine, Options, Plan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::InstructionSet;
 use crate::kernels::topology::default_threads;
+use crate::spec::{Given, Kernels};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use std::env;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The environment variable that names an instruction set.
 const ISA_VARIABLE: &str = "LAYA_ISA";
@@ -30,9 +32,33 @@ pub(super) struct SpeedArguments {
 pub(super) struct EngineArguments {
     #[command(flatten)]
     speed: SpeedArguments,
-    /// packed: questions, and lines that wait, share a pass; sequential: every question has its own
-    #[arg(long, value_name = "PLAN", default_value = Plan::default().as_str(), value_parser = plan())]
-    plan: Plan,
+    /// packed: questions, and lines that wait, share a pass; sequential: every question has its own. Without it: what
+    /// the model's spec says, then packed
+    #[arg(long, value_name = "PLAN", value_parser = plan())]
+    plan: Option<Plan>,
+    #[command(flatten)]
+    spec: SpecArguments,
+}
+
+/// What a tool makes of the logits.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Calibration (the model's decision.spec)")]
+pub(super) struct SpecArguments {
+    /// Use this decision.spec, or bare calibration.json, instead of the one in the model
+    #[arg(long, value_name = "FILE")]
+    spec: Option<PathBuf>,
+    /// Kernels to compute with whatever the spec pins: auto or default, which are the same here
+    #[arg(long, value_name = "NAME", value_parser = kernels())]
+    kernels: Option<Kernels>,
+    /// Use a calibration that was fitted on another model or under another numeric contract
+    #[arg(long)]
+    allow_spec_mismatch: bool,
+}
+
+/// Reads the name of kernels this build has.
+fn kernels() -> impl clap::builder::TypedValueParser<Value = Kernels> {
+    PossibleValuesParser::new(Kernels::HERE.map(Kernels::as_str))
+        .map(|name| Kernels::from_name(&name).unwrap_or_default())
 }
 
 /// Reads the name of a plan.
@@ -56,10 +82,34 @@ impl EngineArguments {
     /// Opens `model` to run this way.
     ///
     /// # Errors
-    /// This processor does not have the instruction set, or the file is not a usable model.
-    pub(super) fn open(&self, model: &Path) -> Result<Engine> {
+    /// This processor does not have the instruction set, the file is not a usable model, or its spec cannot be used.
+    pub(super) fn open(&self, model: &ModelFile) -> Result<Engine> {
         let (isa, n_threads) = self.speed.choice()?;
-        Engine::open(model, &Options { n_threads: Some(n_threads), isa: Some(isa), plan: self.plan })
+        let spec = self.spec.given(model)?;
+        let options = Options { n_threads: Some(n_threads), isa: Some(isa), plan: self.plan, spec };
+        Engine::open(&model.path, &options).map_err(|error| match &self.spec.spec {
+            // The file at fault is then not the model.
+            Some(path) if error.kind() == ErrorKind::Spec && error.file() == Some(model.path.as_path()) => {
+                error.of_file(path)
+            }
+            _ => error,
+        })
+    }
+}
+
+impl SpecArguments {
+    /// What they say about the spec of `model`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    fn given(&self, model: &ModelFile) -> Result<Given> {
+        let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::io("cannot read", path, &e));
+        let text = self.spec.as_ref().map(read).transpose()?;
+        // A checkpoint directory's name, not that of its file in the cache.
+        let folder = model.name.canonicalize().ok().filter(|path| path.is_dir());
+        let model_id =
+            folder.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())).unwrap_or_default();
+        Ok(Given { text, model_id, kernels: self.kernels, allow_mismatch: self.allow_spec_mismatch })
     }
 }
 

@@ -1,29 +1,65 @@
 //! What `laya-cli` prints about an answered request.
 
-use crate::engine::{QuestionResult, Response};
+use crate::engine::{Engine, QuestionResult, Response};
 use crate::json::{Object, Value};
+use crate::kernels::NUMERIC_CONTRACT;
 use crate::readout::softmax;
 use crate::request::Request;
+use crate::spec::Kernels;
 
-/// The output object: `[id,] model, state, questions, per_question, answers, usage`.
+/// What is the same in every output of a run.
+#[derive(Debug)]
+pub(super) struct Report {
+    /// The model as it was named.
+    model: String,
+    /// Numbers of answers as they are, not with the published package's four digits.
+    unrounded: bool,
+    runtime: Value,
+}
+
+impl Report {
+    pub(super) fn new(engine: &Engine, model: &str, unrounded: bool) -> Self {
+        Self { model: model.to_owned(), unrounded, runtime: Value::Object(runtime(engine)) }
+    }
+}
+
+/// What the answers were computed with.
+fn runtime(engine: &Engine) -> Object {
+    let spec = engine.spec();
+    let contract = spec.contract();
+    let mut runtime = Object::new();
+    runtime.insert("layout", contract.layout.as_str());
+    runtime.insert("format", contract.input.as_str());
+    runtime.insert("plan", engine.plan().as_str());
+    runtime.insert("kernels", Kernels::Default.as_str());
+    runtime.insert("numeric_contract", i64::from(NUMERIC_CONTRACT));
+    runtime.insert("spec_sha256", spec.spec().sha256());
+    runtime.insert("spec_source", spec.source().as_str());
+    runtime.insert("calibration", engine.calibration().version());
+    runtime
+}
+
+/// The output object: `[id,] model, state, questions, per_question, answers, usage, runtime`.
 ///
 /// Numbers of the model are float32, widened to double and printed in the shortest form that reads back as that double.
-pub(super) fn answered(model: &str, request: Request, response: Response) -> Value {
+pub(super) fn answered(report: &Report, request: Request, response: Response) -> Value {
     let mut output = Object::new();
     if let Some(id) = request.id {
         output.insert("id", id);
     }
-    output.insert("model", model);
+    output.insert("model", report.model.as_str());
     output.insert("state", request.state);
     output.insert("questions", request.given_questions);
     let (mut per_question, mut answers) = (Object::new(), Object::new());
     for result in response.questions {
-        answers.insert(result.id.clone(), result.answer.to_json_rounded());
+        let answer = if report.unrounded { result.answer.to_json() } else { result.answer.to_json_rounded() };
+        answers.insert(result.id.clone(), answer);
         per_question.insert(result.id.clone(), evidence(result));
     }
     output.insert("per_question", per_question);
     output.insert("answers", answers);
     output.insert("usage", response.usage.to_json());
+    output.insert("runtime", report.runtime.clone());
     Value::Object(output)
 }
 

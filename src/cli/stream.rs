@@ -3,7 +3,7 @@
 use super::exit::{Exit, Stop};
 use super::input::Input;
 use super::line::{self, Line, Lines};
-use super::output;
+use super::output::{self, Report};
 use super::progress::Progress;
 use super::queue::{Feed, queue};
 use super::stderr;
@@ -51,7 +51,7 @@ impl From<FailedLine> for Value {
 
 /// Answers one request a line, in order. What waits while a pass computes shares the next one; a line never waits for
 /// lines that are still to come, unless the input is a file, which does not pause.
-pub(super) fn answer(tool: &str, engine: Engine, model: &str, input: &Input) -> Result<Exit, Stop> {
+pub(super) fn answer(tool: &str, engine: Engine, report: &Report, input: &Input) -> Result<Exit, Stop> {
     let start = Instant::now();
     let (from, n_bytes) = input.open()?;
     super::answer::note_adjustments(&engine);
@@ -77,7 +77,7 @@ pub(super) fn answer(tool: &str, engine: Engine, model: &str, input: &Input) -> 
         if read.is_empty() {
             break;
         }
-        for (position, answer) in answers(&engine, model, read) {
+        for (position, answer) in answers(&engine, report, read) {
             n_lines += 1;
             n_failed += u64::from(answer.is_err());
             stdout.line(answer.unwrap_or_else(Value::from).dumps_compact())?;
@@ -133,7 +133,11 @@ fn body(line: Line) -> Result<Value, String> {
 }
 
 /// The answers to some lines, in order, with the position of each.
-fn answers(engine: &Engine, model: &str, read: Vec<Read>) -> impl Iterator<Item = (u64, Result<Value, FailedLine>)> {
+fn answers(
+    engine: &Engine,
+    report: &Report,
+    read: Vec<Read>,
+) -> impl Iterator<Item = (u64, Result<Value, FailedLine>)> {
     let mut prepared = Vec::new();
     let mut lines = Vec::with_capacity(read.len());
     for Read { position, outcome } in read {
@@ -145,7 +149,7 @@ fn answers(engine: &Engine, model: &str, read: Vec<Read>) -> impl Iterator<Item 
             Err(failed) => Err(failed),
             // There is one for each request.
             Ok(()) => match answered.next()? {
-                Answered { request, response: Ok(response) } => Ok(output::answered(model, request, response)),
+                Answered { request, response: Ok(response) } => Ok(output::answered(report, request, response)),
                 Answered { request, response: Err(error) } => {
                     Err(FailedLine { id: request.id, message: error.message().to_owned() })
                 }
@@ -205,7 +209,8 @@ mod tests {
         let end = lines.len() as u64 - 5;
         assert_eq!(positions, [end - 2, end]);
         assert!(read[0].outcome.is_ok() && read[1].outcome.is_err());
-        let answers: Vec<_> = answers(&engine, "m", read).map(|(_, answer)| answer.is_ok()).collect();
+        let answers: Vec<_> =
+            answers(&engine, &Report::new(&engine, "m", false), read).map(|(_, answer)| answer.is_ok()).collect();
         assert_eq!(answers, [true, false]);
         assert!(take.take(PASS_TOKENS, true).is_empty());
     }

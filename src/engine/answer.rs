@@ -131,6 +131,8 @@ impl Engine {
     fn response(&self, request: &Request, rows: Vec<Sequence>, logits: Vec<Logits>) -> Result<Response> {
         let mut usage = Usage { input_tokens: rows.iter().map(|row| row.ids.len()).sum(), collapsed: Vec::new() };
         let mut questions = Vec::with_capacity(rows.len());
+        let spec = self.spec();
+        let formula = spec.contract().confidence;
         for ((question, sequence), logits) in request.questions.iter().zip(rows).zip(logits) {
             let facts = &sequence.facts;
             if facts.collapsed {
@@ -145,7 +147,7 @@ impl Engine {
                 id: question.id.clone(),
                 kind: question.kind,
                 options: question.options.clone(),
-                answer: Answer::new(question, &logits.options, &logits.act, &self.calibration)?,
+                answer: Answer::new(question, &logits.options, &logits.act, spec.calibration(), formula)?,
                 sequence,
                 logits,
             });
@@ -166,7 +168,7 @@ mod tests {
         let checkpoint = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/tiny-modernbert/checkpoint");
         let mut bytes = Vec::new();
         convert::convert_to(&checkpoint, &mut bytes, &convert::Options::default(), &mut |_, _| {}).unwrap();
-        let options = Options { n_threads: Some(1), plan, ..Options::default() };
+        let options = Options { n_threads: Some(1), plan: Some(plan), ..Options::default() };
         Engine::from_gguf(&File::from_bytes(bytes).unwrap(), &options).unwrap()
     }
 

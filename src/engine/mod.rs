@@ -17,30 +17,39 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::File;
 use crate::kernels::topology::default_threads;
-use crate::kernels::{InstructionSet, Threads};
+use crate::kernels::{InstructionSet, NUMERIC_CONTRACT, Threads};
 use crate::layout;
 use crate::model::{Config, Model};
-use crate::readout::Calibration;
-use crate::request::{Reason, Request, RequestError, Truncation};
+use crate::request::{Question, Reason, Request, RequestError, Truncation};
 use crate::sequence::{self, Budget, QuestionCache, Sequence, StateTokens};
+use crate::spec::{Applied, Calibration, Given, Source, Stored};
 use crate::tokenizer::Tokenizer;
 
 /// Longest row a request may ask for, unless the model itself has longer ones: bounds the memory of a pass.
 pub const LONGEST_ROW: usize = 8192;
 
-/// How an engine computes. None of it changes a bit of an answer.
+/// How an engine computes, none of which changes a bit of a logit, and the spec it reads answers off them by.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Threads; when not given, one for each performance core, see [`default_threads`].
     pub n_threads: Option<usize>,
     /// Instruction set; the widest of the processor when not given.
     pub isa: Option<InstructionSet>,
-    /// Which rows share a pass.
-    pub plan: Plan,
+    /// Which rows share a pass; when not given, what the spec says, and [`Plan::default`] if nobody wrote it one.
+    pub plan: Option<Plan>,
+    /// What is said about the model's spec. Without a model id there the default spec calls the model as its file is
+    /// called.
+    pub spec: Given,
 }
 
 /// Memory for the tokens of questions that may come again.
 const QUESTION_CACHE_BYTES: usize = 2 << 20;
+
+/// What a model is called whose spec has no name for it: its file's name, without the folder and a trailing `.gguf`.
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_suffix(".gguf").unwrap_or(&name).to_owned()
+}
 
 /// Reads the GGUF at `path`, and says what to do with a checkpoint directory.
 fn open_file(path: &Path) -> Result<File> {
@@ -52,13 +61,13 @@ fn open_file(path: &Path) -> Result<File> {
     File::open(path)
 }
 
-/// A loaded model with its tokenizer and calibration.
+/// A loaded model with its tokenizer and its spec.
 #[derive(Debug)]
 pub struct Engine {
     tokenizer: Tokenizer,
     questions: QuestionCache,
     model: Model,
-    calibration: Calibration,
+    spec: Applied,
     plan: Plan,
 }
 
@@ -66,7 +75,8 @@ impl Engine {
     /// Loads the GGUF at `path`.
     ///
     /// # Errors
-    /// The file cannot be read or is not a usable decision model; the error names file and key or tensor.
+    /// The file cannot be read or is not a usable decision model, or may not be used with its spec; the error names file
+    /// and key, tensor or JSON path.
     pub fn open(path: &Path, options: &Options) -> Result<Self> {
         Self::from_gguf(&open_file(path)?, options).map_err(|error| error.in_file(path))
     }
@@ -89,11 +99,11 @@ impl Engine {
     /// As [`Engine::open`].
     pub fn from_gguf(file: &File, options: &Options) -> Result<Self> {
         let view = layout::read(file)?;
-        Self::load(view.file(), options).map_err(|error| view.in_own_names(error))
+        Self::load(view.file(), file, options).map_err(|error| view.in_own_names(error))
     }
 
-    /// Loads a file of the laya layout.
-    fn load(file: &File, options: &Options) -> Result<Self> {
+    /// Loads `file`, a view in the laya layout of the file `original`.
+    fn load(file: &File, original: &File, options: &Options) -> Result<Self> {
         // The model first: its errors say most about a file of another kind.
         let threads = Threads::new(options.n_threads.unwrap_or_else(default_threads))?;
         let parallel = threads.count() > 1;
@@ -119,10 +129,22 @@ impl Engine {
                 format!("has {} tokens, more than the {} embedding rows", tokenizer.n_tokens(), config.n_vocab);
             return Err(Error::new(ErrorKind::Model, message).at_key("tokenizer.ggml.tokens"));
         }
-        let buckets = config.temperature_by_options.iter().map(|(name, t)| (name.clone(), f64::from(*t)));
-        let calibration = Calibration::new(config.temperature.map(f64::from), buckets);
+        let by_options: Vec<_> =
+            config.temperature_by_options.iter().map(|(name, t)| (name.clone(), f64::from(*t))).collect();
+        let stored = Stored { temperature: config.temperature.map(f64::from), by_options: &by_options };
+        let mut given = options.spec.clone();
+        if given.model_id.is_empty() {
+            given.model_id = original.path().map_or_else(|| "model".into(), name_of);
+        }
+        let spec = Applied::find(original, &stored, &given, NUMERIC_CONTRACT)?;
+        let pinned = spec.contract().plan.as_deref().filter(|_| spec.source() != Source::Default);
+        let plan = match (options.plan, pinned) {
+            (Some(plan), _) => plan,
+            (None, Some(name)) => name.parse()?,
+            (None, None) => Plan::default(),
+        };
         let questions = QuestionCache::new(QUESTION_CACHE_BYTES);
-        Ok(Self { tokenizer, questions, model, calibration, plan: options.plan })
+        Ok(Self { tokenizer, questions, model, spec, plan })
     }
 
     /// The tokenizer.
@@ -142,7 +164,12 @@ impl Engine {
 
     /// The temperatures in use.
     pub fn calibration(&self) -> &Calibration {
-        &self.calibration
+        self.spec.calibration()
+    }
+
+    /// The spec in force.
+    pub fn spec(&self) -> &Applied {
+        &self.spec
     }
 
     /// The model's own token budget.
@@ -168,8 +195,8 @@ impl Engine {
     /// The rows of a request, one a question.
     ///
     /// # Errors
-    /// A question's options do not fit the budget, the budget is out of range, or something was cut in a request that
-    /// forbids it.
+    /// A question's options do not fit the budget, the budget is out of range, something was cut in a request that
+    /// forbids it, or a question has more options or a row more tokens than the spec allows.
     pub fn rows(&self, request: &Request) -> Result<Vec<Sequence>> {
         if request.questions.is_empty() {
             return Ok(Vec::new());
@@ -183,13 +210,42 @@ impl Engine {
         let state = StateTokens::new(&self.tokenizer, request);
         let mut rows = Vec::with_capacity(request.questions.len());
         for question in &request.questions {
+            self.check_options(question)?;
             let tokens = self.questions.tokens(&self.tokenizer, question);
             let row = sequence::assemble(&self.tokenizer, question, &tokens, &state, budget)?;
             if request.truncation == Truncation::Error {
                 row.require_whole(question)?;
             }
+            self.check_tokens(question, row.ids.len())?;
             rows.push(row);
         }
         Ok(rows)
+    }
+
+    /// Refuses more options than the spec allows.
+    fn check_options(&self, question: &Question) -> Result<(), RequestError> {
+        let n = question.options.len();
+        match self.spec.contract().max_options.map(|most| most as usize) {
+            Some(most) if n > most => {
+                let id = question.shown_id();
+                let message = format!("question {id}: {n} options are more than the {most} this model's spec allows");
+                Err(RequestError::new(Reason::TooManyOptions, question.path(".criteria"), message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a row of more tokens than the spec allows.
+    fn check_tokens(&self, question: &Question, n_tokens: usize) -> Result<(), RequestError> {
+        match self.spec.contract().max_prompt_tokens.map(|most| most as usize) {
+            Some(most) if most > 0 && n_tokens > most => {
+                let id = question.shown_id();
+                let message = format!(
+                    "question {id}: its row of {n_tokens} tokens is longer than the {most} this model's spec allows"
+                );
+                Err(RequestError::new(Reason::PromptTooLong, question.path(""), message))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -11,6 +11,7 @@
 
 mod float;
 mod object;
+mod path;
 mod read;
 mod repr;
 mod value;
@@ -18,6 +19,7 @@ mod write;
 
 pub use float::python_float_repr;
 pub use object::Object;
+pub use path::path_at;
 pub use read::{MAX_DEPTH, ParseError, Reason, parse, parse_within};
 pub use repr::python_str_repr;
 pub use value::{Number, ScalarKey, Value};

@@ -1,9 +1,10 @@
 //! The answer to one question.
 
-use super::{Calibration, concentration, round_to_4_digits, softmax};
+use super::{confidence, round_to_4_digits, softmax};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Object, Value};
 use crate::request::{Question, QuestionType};
+use crate::spec::{Calibration, Confidence};
 
 /// A typed answer with unrounded numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +17,7 @@ pub struct Answer {
     pub top: usize,
     /// Expected level of a score, `sum(i * p_i)`; `None` for other types.
     pub score: Option<f64>,
-    /// The published package's `confidence`: `max(p, 1 - p)` for noul, else one minus the normalized entropy.
+    /// How sure the model is, by the formula of its spec; see [`confidence`].
     pub confidence: f64,
     /// The probability of the answer given, the quantity temperatures are fitted on.
     pub answer_confidence: f64,
@@ -31,11 +32,17 @@ pub struct Answer {
 
 impl Answer {
     /// Reads out `logits` (`[n_options]`, raw) and `act_logits` (`[n_act]`, raw; none from a model without an act head) of
-    /// `question`.
+    /// `question`, with these temperatures and this formula of confidence.
     ///
     /// # Errors
     /// Of kind `Model` when a logit is not finite, or their number is not that of the options.
-    pub fn new(question: &Question, logits: &[f32], act_logits: &[f32], calibration: &Calibration) -> Result<Self> {
+    pub fn new(
+        question: &Question,
+        logits: &[f32],
+        act_logits: &[f32],
+        calibration: &Calibration,
+        formula: Confidence,
+    ) -> Result<Self> {
         let fault = |what: &str| {
             let message = format!("question {}: {what}", question.shown_id());
             Err(Error::new(ErrorKind::Model, message).at_path(question.path("")))
@@ -49,10 +56,7 @@ impl Answer {
         let act_probability = softmax(act_logits, 1.0).first().copied();
         let probabilities = softmax(logits, calibration.temperature(question.kind, logits.len()));
         let (top, answer_confidence) = first_largest(&probabilities);
-        let confidence = match (question.kind, probabilities.as_slice()) {
-            (QuestionType::Noul, [_, yes]) => yes.max(1.0 - yes),
-            (_, probabilities) => concentration(probabilities),
-        };
+        let confidence = confidence(formula, question.kind, &probabilities);
         let expected_level = || probabilities.iter().zip(0_u32..).map(|(p, level)| f64::from(level) * p).sum();
         let score = (question.kind == QuestionType::Score).then(expected_level);
         let (labels, answer_keys) = (question.labels.clone(), question.answer_keys.clone());
@@ -134,6 +138,8 @@ mod tests {
     use super::*;
     use crate::json;
 
+    const LAYA: Confidence = Confidence::Laya;
+
     fn question(definition: &str) -> Question {
         Question::parse("q", &json::parse(definition.as_bytes()).unwrap()).unwrap()
     }
@@ -142,12 +148,12 @@ mod tests {
     fn a_tie_of_f32_probabilities_goes_to_the_first_option() {
         let logits = [0.1_f32, 0.1_f32.next_up()];
         let question = question(r#"{"type": "choice", "instructions": "?", "criteria": ["a", "b"]}"#);
-        let answer = Answer::new(&question, &logits, &[0.0, 0.0], &Calibration::new([1.0; 3], [])).unwrap();
+        let answer = Answer::new(&question, &logits, &[0.0, 0.0], &Calibration::default(), LAYA).unwrap();
         assert_eq!(answer.top, 0);
     }
 
     fn rounded(definition: &str, logits: &[f32]) -> String {
-        let answer = Answer::new(&question(definition), logits, &[2.0, 2.0], &Calibration::default()).unwrap();
+        let answer = Answer::new(&question(definition), logits, &[2.0, 2.0], &Calibration::default(), LAYA).unwrap();
         answer.to_json_rounded().dumps()
     }
 
@@ -175,7 +181,7 @@ mod tests {
             r#"{"type": "choice", "instructions": "i", "criteria": {"a": null}}"#,
             r#"{"type": "score", "instructions": "i", "criteria": ["a"]}"#,
         ] {
-            let answer = Answer::new(&question(definition), &[-7.5], &[0.0], &Calibration::default()).unwrap();
+            let answer = Answer::new(&question(definition), &[-7.5], &[0.0], &Calibration::default(), LAYA).unwrap();
             assert_eq!((answer.probabilities.as_slice(), answer.confidence), ([1.0].as_slice(), 1.0));
             assert_eq!((answer.answer_confidence, answer.act_probability), (1.0, Some(1.0)));
         }
@@ -184,7 +190,7 @@ mod tests {
     #[test]
     fn a_model_without_an_act_head_answers_all_but_the_action() {
         let answer =
-            |act: &[f32]| Answer::new(&question(CHOICE), &[0.0, 2.0, 1.0], act, &Calibration::default()).unwrap();
+            |act: &[f32]| Answer::new(&question(CHOICE), &[0.0, 2.0, 1.0], act, &Calibration::default(), LAYA).unwrap();
         let (with, without) = (answer(&[2.0, 2.0]), answer(&[]));
         assert_eq!(without.act_probability, None);
         let cut = with.to_json().dumps().replace(r#", "action": {"act_probability": 0.5}"#, "");
@@ -202,7 +208,7 @@ mod tests {
             (vec![0.0, 1.0, f32::INFINITY], vec![0.0]),
             (vec![0.0, 1.0, 2.0], vec![f32::NEG_INFINITY, 0.0]),
         ] {
-            let error = Answer::new(&question, &logits, &act, &Calibration::default()).unwrap_err();
+            let error = Answer::new(&question, &logits, &act, &Calibration::default(), LAYA).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Model);
             assert!(error.to_string().starts_with("questions.q: question 'q': the model gave"), "{error}");
         }
@@ -212,7 +218,7 @@ mod tests {
     fn the_temperature_is_that_of_the_bucket() {
         let calibration = Calibration::new([1.0; 3], [("score:3-5".to_owned(), 2.0)]);
         let question = question(r#"{"type": "score", "instructions": "i", "criteria": ["a", "b", "c"]}"#);
-        let answer = Answer::new(&question, &[0.0, 1.0, 4.0], &[0.0], &calibration).unwrap();
+        let answer = Answer::new(&question, &[0.0, 1.0, 4.0], &[0.0], &calibration, LAYA).unwrap();
         assert_eq!(answer.probabilities, softmax(&[0.0, 0.5, 2.0], 1.0));
         // The score is that of the tempered probabilities that are printed.
         let json = answer.to_json();

@@ -1,5 +1,8 @@
 //! Probabilities and how concentrated they are.
 
+use crate::request::QuestionType;
+use crate::spec::Confidence;
+
 /// Softmax of `logits / temperature`, in F64. `[n]` to `[n]`
 ///
 /// The logits must be finite and there must be at least one; the largest is subtracted first, so nothing overflows.
@@ -21,6 +24,21 @@ pub fn concentration(p: &[f64]) -> f64 {
     // The floor under the logarithm is the published package's; it only matters where p is 0.
     let entropy: f64 = p.iter().map(|p| -p * libm::log(p.clamp(1e-12, 1.0))).sum();
     (1.0 - entropy / libm::log(p.len() as f64)).clamp(0.0, 1.0)
+}
+
+/// The confidence of an answer to a question of type `kind` with the probabilities `p`, by the formula a spec names. `[k]`
+///
+/// | name | noul | choice, score |
+/// |---|---|---|
+/// | `laya` | `max(p, 1 - p)` of the second option | `1 - H(p) / ln k` |
+/// | `typesafe` | `1 - H(p) / ln k` | `1 - H(p) / ln k` |
+/// | `max_p` | `max(p)` | `max(p)` |
+pub fn confidence(formula: Confidence, kind: QuestionType, p: &[f64]) -> f64 {
+    match (formula, kind, p) {
+        (Confidence::Laya, QuestionType::Noul, [_, yes]) => yes.max(1.0 - yes),
+        (Confidence::Laya | Confidence::Typesafe, ..) => concentration(p),
+        (Confidence::MaxP, ..) => p.iter().copied().fold(0.0, f64::max),
+    }
 }
 
 #[cfg(test)]

@@ -22,5 +22,6 @@ mod reason;
 mod score;
 
 pub use body::{BudgetOverride, Limits, Request, Truncation};
+pub use noul::is_blank;
 pub use question::{Question, QuestionType};
 pub use reason::{Reason, RequestError};

@@ -73,6 +73,11 @@ fn options(criteria: Option<&Object>, words: &[String; 2]) -> Vec<String> {
     vec![format!("{no}: {no_text}"), format!("{yes}: {yes_text}")]
 }
 
+/// Whether nothing is left of `text` after Python's `str.strip()`.
+pub fn is_blank(text: &str) -> bool {
+    python_strip(text).is_empty()
+}
+
 /// Python's `str.strip()`: its white space has the four information separators that Rust's lacks.
 fn python_strip(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}'))
