@@ -188,12 +188,13 @@ fn every_rule_is_kept_and_broken() {
         Spec::parse(kept.as_bytes()).unwrap();
 
         let problems = spec::check(broken.as_bytes());
-        let [problem] = problems.as_slice() else { panic!("{broken}: {problems:?}") };
-        assert_eq!(problem.path, path, "{broken}: {problem}");
-        assert!(problem.message.contains(message), "{broken}: {problem}");
+        assert!(problems.iter().all(|problem| problem.path == path), "{broken}: {problems:?}");
+        let first = problems.first().unwrap_or_else(|| panic!("{broken} passed"));
+        assert!(first.message.contains(message), "{broken}: {first}");
         let error = Spec::parse(broken.as_bytes()).unwrap_err();
         let place = (!path.is_empty()).then(|| Place::JsonPath(path.to_owned()));
-        assert_eq!((error.place(), error.message()), (place.as_ref(), problem.message.as_str()));
+        assert_eq!(error.place(), place.as_ref());
+        assert!(error.message().starts_with(&first.message), "{error}");
     }
 }
 

@@ -129,8 +129,8 @@ impl Spec {
     /// # Errors
     /// `model_id` is too long for a spec.
     pub fn default_for(stored: &Stored<'_>, model_id: &str) -> Result<Self> {
-        let calibration: Object = match spelled(stored.temperature, stored.by_options) {
-            None => [("method", "none")].into_iter().collect(),
+        let calibration = match spelled(stored.temperature, stored.by_options) {
+            None => calibration("none", false),
             Some(temperature) => temperatures(temperature, false, STORED_VERSION),
         };
         Self::parse(&default_text(calibration, model_id))
@@ -152,12 +152,17 @@ fn default_text(calibration: Object, model_id: &str) -> Vec<u8> {
     Value::Object(fields).dumps().into_bytes()
 }
 
-fn temperatures(temperature: impl Into<Value>, required: bool, version: &str) -> Object {
+fn calibration(method: &str, required: bool) -> Object {
     let (least, most) = LAYA_CLAMP;
     let mut calibration = Object::new();
-    calibration.insert("method", "temperature");
+    calibration.insert("method", method);
     calibration.insert("required", required);
     calibration.insert("clamp", [least, most].into_iter().collect::<Value>());
+    calibration
+}
+
+fn temperatures(temperature: impl Into<Value>, required: bool, version: &str) -> Object {
+    let mut calibration = calibration("temperature", required);
     calibration.insert("temperature", temperature.into());
     calibration.insert("version", version);
     calibration
