@@ -12,5 +12,6 @@ mod fixture;
 #[path = "../large/mod.rs"]
 mod large;
 mod output;
+mod spec;
 mod stream;
 mod transcript;

@@ -18,7 +18,7 @@ fn keys_come_in_their_documented_order() {
     let (code, stdout, stderr) = run(laya_cli(&["-f", "-"]), input);
     assert_eq!((code, stderr.as_str()), (Some(0), NOTE));
     let output = parsed(&stdout);
-    assert_eq!(keys(&output), ["id", "model", "state", "questions", "per_question", "answers", "usage"]);
+    assert_eq!(keys(&output), ["id", "model", "state", "questions", "per_question", "answers", "usage", "runtime"]);
     assert_eq!(output.get("model").and_then(Value::as_str), model().to_str());
     assert_eq!(output.get("state").unwrap().dumps(), r#"{"z": 1.0, "a": [true, null]}"#);
     assert_eq!(keys(output.get("questions").unwrap()), ["b", "a"]);
@@ -49,6 +49,10 @@ fn keys_come_in_their_documented_order() {
     assert_eq!(keys(output.get("usage").unwrap()), ["input_tokens", "output_tokens"]);
     let n_tokens = output.get("usage").unwrap().get("input_tokens").unwrap().as_u64().unwrap();
     assert_eq!(n_tokens as usize, n_ids("a") + n_ids("b"));
+    assert_eq!(
+        keys(output.get("runtime").unwrap()),
+        ["layout", "format", "plan", "kernels", "numeric_contract", "spec_sha256", "spec_source", "calibration"]
+    );
     // Indented by two, and the same value as the one line of --jsonl.
     assert!(stdout.starts_with("{\n  \"id\": \"r-1\",\n"), "{stdout}");
     let (_, line, _) = run(
@@ -118,6 +122,9 @@ fn speed_arguments_change_no_bit() {
         assert_eq!(answers(&["--isa", isa.name()]), expected, "{}", isa.name());
     }
     for plan in Plan::ALL {
+        // The plan is named, and nothing else differs.
+        let named = |plan: Plan| format!(r#""plan":"{}""#, plan.as_str());
+        let expected = expected.replace(&named(Plan::default()), &named(plan));
         assert_eq!(answers(&["--plan", plan.as_str()]), expected, "{}", plan.as_str());
     }
 }

@@ -171,6 +171,9 @@ fn lines_that_share_a_pass_are_answered_as_they_would_be_alone() {
             let input = if from == "-" { input.as_bytes() } else { b"" };
             let (code, stdout, stderr) = run(laya_cli(&[&["--jsonl", from], plan].concat()), input);
             assert_eq!(code, Some(1), "{stderr}");
+            // It says which it was.
+            assert_eq!(stdout.contains(r#""plan":"sequential""#), plan.contains(&"sequential"));
+            let stdout = stdout.replace(r#""plan":"sequential""#, r#""plan":"packed""#);
             assert!(stdout == expected, "{plan:?} {from}");
         }
     }
