@@ -232,3 +232,29 @@ fn time_to_open() {
         println!("{what}: best {:?}, median {:?}", times[0], times[times.len() / 2]);
     }
 }
+
+#[test]
+fn control_texts_are_the_published_ones_and_become_spaces() {
+    let (Some(both), Some(cases)) = (both(), lines("conformance/engine/router_cases.jsonl")) else { return };
+    let sets = cases[0].get("control_sets").unwrap();
+    for (language, tokenizer) in &both {
+        let set = sets.get(language).unwrap();
+        let published: Vec<_> = set.get("control").and_then(Value::as_array).unwrap().iter().collect();
+        let published: Vec<_> = published.into_iter().map(|text| text.as_str().unwrap()).collect();
+        assert_eq!(tokenizer.control_texts().collect::<Vec<_>>(), published, "{language}");
+        assert_eq!(tokenizer.mask_text(), text(set, "mask"));
+        // Replacing one after the other gives the same, in any order.
+        let one_by_one = |text: &str| published.iter().fold(text.to_owned(), |text, token| text.replace(token, " "));
+        for text in [
+            String::new(),
+            "nothing here, not even <un used1> or [ MASK ]".into(),
+            format!("{} a{}b  {}", published[0], published[1], published[2]),
+            published.concat(),
+            published.iter().rev().map(|token| format!("{}{token}é{token}<", &token[..1])).collect(),
+            format!("{}{}", &published[3][..2], published[3]),
+        ] {
+            assert_eq!(tokenizer.escape_control(&text), one_by_one(&text), "{language}: {text:?}");
+            assert!(published.iter().all(|token| !tokenizer.escape_control(&text).contains(token)));
+        }
+    }
+}

@@ -47,6 +47,11 @@ impl Finder {
         self.tokens.is_empty()
     }
 
+    /// What is searched for, sorted.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.tokens.iter().map(|token| &*token.text)
+    }
+
     /// Cuts `text` at the added tokens in it; pieces of text are never empty.
     pub(super) fn pieces<'t>(&self, text: &'t str, mut emit: impl FnMut(Piece<'t>)) {
         let mut done = 0;

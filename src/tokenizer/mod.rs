@@ -85,6 +85,8 @@ pub struct Tokenizer {
     /// Added tokens found in the raw text, and those found in the normalized text.
     raw: Finder,
     normalized: Finder,
+    /// Tokens whose text `escape-control` takes out of a state.
+    control: Finder,
     alphabet: Alphabet,
     merges: Merges,
     special: Special,
@@ -174,6 +176,34 @@ impl Tokenizer {
     /// The text of the mask token, which questions and states must not contain.
     pub fn mask_text(&self) -> &str {
         &self.mask_text
+    }
+
+    /// `text` with a space for every control token it spells, and for every `<unusedN>` or `[unusedN]`: the special-token contract
+    /// `escape-control`, with which nobody's text can pass for the structure of a row. The mask token is one of them.
+    ///
+    /// What stays of such texts cannot be put together to a new one: none of them holds a space.
+    pub fn escape_control<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut escaped: Option<String> = None;
+        let mut done = 0;
+        self.control.pieces(text, |piece| match piece {
+            Piece::Text(text) => {
+                done += text.len();
+                if let Some(escaped) = &mut escaped {
+                    escaped.push_str(text);
+                }
+            }
+            Piece::Token(id) => {
+                let before = text.get(..done).unwrap_or_default();
+                escaped.get_or_insert_with(|| before.to_owned()).push(' ');
+                done += self.vocabulary.token(id).map_or(0, <[u8]>::len);
+            }
+        });
+        escaped.map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+
+    /// The texts that [`Tokenizer::escape_control`] takes out, sorted.
+    pub fn control_texts(&self) -> impl Iterator<Item = &str> {
+        self.control.texts()
     }
 
     /// Which of the two kinds this is.

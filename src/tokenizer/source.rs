@@ -11,7 +11,7 @@ use super::alphabet::{ByteAlphabet, CharAlphabet};
 use super::index::Index;
 use super::merge::{MERGES, Merges};
 use super::nfc::nfc;
-use super::vocabulary::{METASPACE, TOKEN_TYPE, TOKENS, Vocabulary, invalid};
+use super::vocabulary::{METASPACE, TOKEN_TYPE, TOKENS, TokenType, Vocabulary, invalid};
 use super::{Alphabet, Family, Special, Tokenizer};
 
 const FAMILY: &str = "decision.laya.tokenizer";
@@ -105,7 +105,7 @@ impl Tokenizer {
         let merges = Merges::new(parts.merges.unwrap_or(&empty), &vocabulary, &index, metaspace)?;
         drop(index);
 
-        let (mut raw, mut normalized) = (Vec::new(), Vec::new());
+        let (mut raw, mut normalized, mut control) = (Vec::new(), Vec::new(), Vec::new());
         for (id, ty) in vocabulary.types() {
             let flags = match &flags {
                 Some(flags) => flags.get(&(id as i32)).copied(),
@@ -123,6 +123,9 @@ impl Tokenizer {
             let text = std::str::from_utf8(token).map_err(|_| {
                 invalid(TOKENS, format!("added token {id} is not UTF-8 and could never be found in text"))
             })?;
+            if is_control(ty, text) {
+                control.push(Added { id, text: text.to_owned(), lstrip: false });
+            }
             let flags = flags.unwrap_or(0);
             let lstrip = flags & LSTRIP != 0;
             if flags & NORMALIZED == 0 {
@@ -146,6 +149,7 @@ impl Tokenizer {
             nfc: parts.nfc,
             raw: Finder::new(raw)?,
             normalized: Finder::new(normalized)?,
+            control: Finder::new(control)?,
             alphabet,
             merges,
             special,
@@ -153,6 +157,15 @@ impl Tokenizer {
             vocabulary,
         })
     }
+}
+
+/// Whether text that spells this token could pass for the structure of a row: control tokens, and `<unusedN>` or
+/// `[unusedN]`, which stand ready to become some.
+fn is_control(ty: TokenType, text: &str) -> bool {
+    let number = |open: &str, close: char| text.strip_prefix(open)?.strip_prefix("unused")?.strip_suffix(close);
+    let number = number("<", '>').or_else(|| number("[", ']'));
+    let is_unused = number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()));
+    ty == TokenType::Control || (ty.is_added() && is_unused)
 }
 
 /// The ids with a role, with the defaults of the metaspace family; all inside the vocabulary.
