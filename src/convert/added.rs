@@ -1,12 +1,13 @@
 //! The `added_tokens` of a `tokenizer.json`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::config::Config;
 use super::hyper::MAX_VOCAB;
 use super::template::check_byte_level;
+use super::vocabulary;
 use crate::error::Result;
-use crate::json::Value;
+use crate::json::{Object, Value};
 use crate::tokenizer::Family;
 
 /// One added token.
@@ -69,17 +70,17 @@ pub(super) fn read(tokenizer: &Config, family: Family) -> Result<Vec<Added>> {
 
 /// Checks the ids against those of `vocab`. The tokenizers library numbers the tokens that the vocabulary does not have by
 /// itself, in the order of the file: the published package has other ids than the file where that gives others.
-pub(super) fn check_ids(tokenizer: &Config, added: &[Added], vocab: &HashMap<&str, u32>) -> Result<()> {
-    let taken: HashSet<u32> = if added.iter().all(|token| vocab.contains_key(token.content.as_str())) {
+pub(super) fn check_ids(tokenizer: &Config, added: &[Added], vocab: &Object) -> Result<()> {
+    let taken: HashSet<u32> = if added.iter().all(|token| vocab.contains_key(&token.content)) {
         HashSet::new()
     } else {
-        vocab.values().copied().collect()
+        vocab.values().filter_map(vocabulary::id).collect()
     };
     let mut next = u32::try_from(vocab.len()).unwrap_or(u32::MAX);
     for token in added {
         let Added { id, content, .. } = token;
-        let message = match vocab.get(content.as_str()) {
-            Some(known) if known != id => format!("{content:?} has the id {id} here and {known} in model.vocab"),
+        let message = match vocab.get(content).and_then(vocabulary::id) {
+            Some(known) if known != *id => format!("{content:?} has the id {id} here and {known} in model.vocab"),
             None if taken.contains(id) => {
                 format!("{content:?} has the id {id}, which another token has in model.vocab")
             }

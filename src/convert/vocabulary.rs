@@ -5,7 +5,6 @@
 //! is complete (every byte, every character of a merge) is checked where a tokenizer is built from the GGUF file.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -129,8 +128,8 @@ impl Vocabulary {
         (family, nfc, model, added): Kind<'_>,
         n_vocab: Option<u32>,
     ) -> Result<(Self, Vec<Added>)> {
-        let ids = vocab_ids(tokenizer, model)?;
-        added::check_ids(tokenizer, &added, &ids)?;
+        let vocab = vocab(tokenizer, model)?;
+        added::check_ids(tokenizer, &added, vocab)?;
         let special = Special::read(tokenizer, config, &added)?;
         if family == Family::MetaspaceBpe {
             unknown(tokenizer, config, model, special.unk.as_deref())?;
@@ -145,16 +144,16 @@ impl Vocabulary {
             return Err(tokenizer.error("added_tokens", message));
         }
 
-        let highest = ids.values().chain(added.iter().map(|a| &a.id)).max().copied().unwrap_or(0);
+        let highest = vocab.values().filter_map(id).chain(added.iter().map(|a| a.id)).max().unwrap_or(0);
         let n_vocab = n_vocab.unwrap_or(highest.saturating_add(1));
         if highest >= n_vocab {
             let message = format!("the token id {highest} is not below vocab_size {n_vocab}");
             return Err(tokenizer.error("model.vocab", message));
         }
-        let merges = merges(tokenizer, model, &ids)?;
+        let merges = merges(tokenizer, model, vocab)?;
         let mut slots = Slots::new(n_vocab);
-        for (token, &id) in &ids {
-            if !slots.fill(id, Cow::Borrowed(*token), NORMAL) {
+        for (token, id) in vocab.iter().filter_map(|(token, value)| Some((token, id(value)?))) {
+            if !slots.fill(id, Cow::Borrowed(token), NORMAL) {
                 return Err(tokenizer.error("model.vocab", format!("two tokens have the id {id}")));
             }
         }
@@ -410,23 +409,27 @@ fn unknown(tokenizer: &Config, config: &Config, model: &Value, unk: Option<&str>
     Ok(())
 }
 
-/// `model.vocab`: token to id.
-fn vocab_ids<'a>(tokenizer: &Config, model: &'a Value) -> Result<HashMap<&'a str, u32>> {
+/// `model.vocab`: token to id, every one of which is [`id`].
+fn vocab<'a>(tokenizer: &Config, model: &'a Value) -> Result<&'a Object> {
     let Some(vocab) = model.get("vocab").and_then(Value::as_object) else {
         return Err(tokenizer.error("model.vocab", "is missing or not an object"));
     };
-    let mut ids = HashMap::with_capacity(vocab.len());
-    for (token, id) in vocab.iter() {
-        let id = id.as_u64().and_then(|id| u32::try_from(id).ok()).filter(|&id| id < MAX_VOCAB).ok_or_else(|| {
-            tokenizer.error("model.vocab", format!("the id of {token:?} is {}, not a token id", id.dumps()))
-        })?;
-        ids.insert(token, id);
+    match vocab.iter().find(|(_, value)| id(value).is_none()) {
+        None => Ok(vocab),
+        Some((token, value)) => {
+            let message = format!("the id of {token:?} is {}, not a token id", value.dumps());
+            Err(tokenizer.error("model.vocab", message))
+        }
     }
-    Ok(ids)
+}
+
+/// A token id of `model.vocab`.
+pub(super) fn id(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|id| u32::try_from(id).ok()).filter(|&id| id < MAX_VOCAB)
 }
 
 /// `model.merges` as `left right`; a space inside a half is written as U+0120, as gguf-py does.
-fn merges(tokenizer: &Config, model: &Value, ids: &HashMap<&str, u32>) -> Result<Strings> {
+fn merges(tokenizer: &Config, model: &Value, vocab: &Object) -> Result<Strings> {
     let Some(list) = model.get("merges").and_then(Value::as_array) else {
         return Err(tokenizer.error("model.merges", "is missing or not an array"));
     };
@@ -445,7 +448,7 @@ fn merges(tokenizer: &Config, model: &Value, ids: &HashMap<&str, u32>) -> Result
         joined.clear();
         joined.push_str(left);
         joined.push_str(right);
-        match [left, right, joined].into_iter().find(|token| !ids.contains_key(token)) {
+        match [left, right, joined].into_iter().find(|token| !vocab.contains_key(token)) {
             Some(missing) => Err(error(format!("the token {missing:?} is not in model.vocab"))),
             None => Ok(()),
         }

@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 /// Objects up to this many entries are searched from the front; larger ones get an index.
 const LINEAR_ENTRIES: usize = 16;
 
-/// Marks a free place of the index.
-const FREE: usize = usize::MAX;
+/// A free slot of the index.
+const FREE: u64 = u64::MAX;
 
 /// A JSON object that keeps its keys in the order they were first inserted.
 ///
@@ -16,50 +16,59 @@ const FREE: usize = usize::MAX;
 #[derive(Debug, Clone, Default)]
 pub struct Object {
     entries: Vec<(String, Value)>,
-    index: Option<Index>,
+    /// Boxed, because a value is as large as its largest kind and few objects have one.
+    index: Option<Box<Index>>,
 }
 
 /// Open-addressed table of entry numbers. The hash is keyed at random, so no input can be made to collide.
 #[derive(Debug, Clone)]
 struct Index {
     hasher: RandomState,
-    /// `[capacity]`, a power of two at least twice the number of entries; [`FREE`] or an entry number.
-    places: Vec<usize>,
+    /// `[capacity]`, a power of two at least twice the number of entries; [`FREE`], or the lower half of the key's hash
+    /// above an entry number: keys that are not the one looked for are mostly not looked at.
+    slots: Vec<u64>,
 }
 
 impl Index {
-    fn new(entries: &[(String, Value)]) -> Self {
+    /// `None` for more entries than a slot can number.
+    fn new(entries: &[(String, Value)]) -> Option<Box<Self>> {
         let capacity = entries.len().saturating_mul(4).max(64).next_power_of_two();
-        let mut index = Self { hasher: RandomState::new(), places: vec![FREE; capacity] };
+        if capacity > u32::MAX as usize {
+            return None;
+        }
+        let mut index = Self { hasher: RandomState::new(), slots: vec![FREE; capacity] };
         for (i, (key, _)) in entries.iter().enumerate() {
             index.add(key, i);
         }
-        index
+        Some(Box::new(index))
     }
 
-    /// The places to look at for `key`, in order.
-    fn probes(&self, key: &str) -> impl Iterator<Item = usize> + use<> {
-        let mask = self.places.len() - 1;
+    /// The slots to look at for `key`, in order, and the part of its hash that is in one.
+    fn probes(&self, key: &str) -> (impl Iterator<Item = usize> + use<>, u64) {
+        let mask = self.slots.len() - 1;
+        let hash = self.hasher.hash_one(key);
         // Truncating the hash on a 32-bit target only drops bits the mask would drop.
-        let start = self.hasher.hash_one(key) as usize;
-        (0..=mask).map(move |step| start.wrapping_add(step) & mask)
+        let start = (hash >> 32) as usize;
+        ((0..=mask).map(move |step| start.wrapping_add(step) & mask), hash << 32)
     }
 
     fn add(&mut self, key: &str, entry: usize) {
-        for place in self.probes(key) {
-            if let Some(slot) = self.places.get_mut(place)
-                && *slot == FREE
-            {
-                *slot = entry;
-                return;
-            }
+        let (mut probes, hash) = self.probes(key);
+        let free = probes.find(|&place| self.slots.get(place) == Some(&FREE));
+        if let Some(slot) = free.and_then(|place| self.slots.get_mut(place)) {
+            *slot = hash | entry as u64;
         }
     }
 
     fn find(&self, key: &str, entries: &[(String, Value)]) -> Option<usize> {
-        for place in self.probes(key) {
-            let entry = *self.places.get(place)?;
-            if entries.get(entry)?.0 == key {
+        let (probes, hash) = self.probes(key);
+        for place in probes {
+            let slot = *self.slots.get(place)?;
+            let entry = (slot & u64::from(u32::MAX)) as usize;
+            if slot == FREE {
+                return None;
+            }
+            if slot & !u64::from(u32::MAX) == hash && entries.get(entry).is_some_and(|(found, _)| found == key) {
                 return Some(entry);
             }
         }
@@ -82,12 +91,12 @@ impl Object {
         let entry = self.entries.len();
         self.entries.push((key, value));
         match &mut self.index {
-            Some(index) if index.places.len() / 2 > entry => {
+            Some(index) if index.slots.len() / 2 > entry => {
                 if let Some((key, _)) = self.entries.last() {
                     index.add(key, entry);
                 }
             }
-            index => *index = (entry >= LINEAR_ENTRIES).then(|| Index::new(&self.entries)),
+            index => *index = if entry >= LINEAR_ENTRIES { Index::new(&self.entries) } else { None },
         }
         None
     }
@@ -95,7 +104,7 @@ impl Object {
     /// Removes `key`, keeping the order of the others. Takes time linear in the number of entries.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let (_, value) = self.entries.remove(self.position(key)?);
-        self.index = (self.entries.len() > LINEAR_ENTRIES).then(|| Index::new(&self.entries));
+        self.index = if self.entries.len() > LINEAR_ENTRIES { Index::new(&self.entries) } else { None };
         Some(value)
     }
 
@@ -209,6 +218,12 @@ mod tests {
         assert_eq!(object.remove("key 0"), None);
         assert_eq!(object.get("key 4999").and_then(Value::as_i64), Some(4999));
         assert_eq!(object.keys().next(), Some("key 1"));
+    }
+
+    #[test]
+    fn a_value_is_small() {
+        // A vocabulary of 256,000 tokens with 580,000 merges is two million values.
+        assert_eq!(size_of::<Value>(), 32);
     }
 
     #[test]

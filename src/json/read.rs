@@ -162,11 +162,12 @@ impl Reader<'_> {
 
     fn array(&mut self) -> Read<Value> {
         self.at += 1;
-        let mut items = Vec::new();
         self.skip_blanks();
         if self.take(b']') {
-            return Ok(Value::Array(items));
+            return Ok(Value::Array(Vec::new()));
         }
+        // Pairs are what large files are made of.
+        let mut items = Vec::with_capacity(2);
         loop {
             self.skip_blanks();
             items.push(self.value()?);
