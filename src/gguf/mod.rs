@@ -9,11 +9,13 @@
 //!
 //! [`File`] validates everything once (counts, lengths, types, alignment, extents, overlaps, duplicates) with checked
 //! arithmetic; what it hands out afterwards cannot point outside the file. [`Writer`] lays a file out byte for byte as
-//! gguf-py does, and [`write_atomic`] makes the result appear whole or not at all.
+//! gguf-py does, [`Edit`] changes keys of a file and leaves every other byte as it is, and [`write_atomic`] makes the
+//! result appear whole or not at all.
 //!
 //! Only version 3, little endian, is read and written.
 
 mod atomic;
+mod edit;
 mod file;
 mod map;
 mod read;
@@ -26,6 +28,7 @@ mod write;
 mod broken;
 
 pub use atomic::{check_destination, sync_directory, write_atomic, write_atomic_checked};
+pub use edit::{Change, Edit};
 pub use file::File;
 pub use map::Map;
 pub use strings::Strings;

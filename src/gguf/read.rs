@@ -6,6 +6,7 @@
 //! multiplied with checks.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::map::Map;
@@ -18,7 +19,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 /// Arrays inside arrays deeper than this are refused.
 const MAX_NESTING: usize = 4;
 /// The longest key the format allows, in bytes.
-const MAX_KEY: u64 = 65_535;
+pub(super) const MAX_KEY: u64 = 65_535;
 /// A larger alignment is a mistake.
 const MAX_ALIGNMENT: u32 = 1 << 20;
 /// The shortest metadata entry: an empty name, a type and a one-byte value.
@@ -35,8 +36,22 @@ pub(super) struct Header {
     pub(super) data_start: u64,
 }
 
+/// Where the parts of a header lie in the file, in bytes from its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Spans {
+    /// Each key with its type and value: entry `i` is bytes `keys[i]..keys[i + 1]`. `[n_keys + 1]`
+    pub(super) keys: Vec<usize>,
+    /// The tensor infos.
+    pub(super) infos: Range<usize>,
+}
+
 /// Reads and validates everything but the tensor data itself.
 pub(super) fn header(map: &Arc<Map>) -> Result<Header> {
+    spanned(map).map(|(header, _)| header)
+}
+
+/// As [`header`], and says where its parts lie.
+pub(super) fn spanned(map: &Arc<Map>) -> Result<(Header, Spans)> {
     let mut cursor = Cursor { map, at: 0 };
     magic(map.bytes())?;
     cursor.at = 8;
@@ -45,16 +60,19 @@ pub(super) fn header(map: &Arc<Map>) -> Result<Header> {
     cursor.check_count(n_keys, MIN_ENTRY, "metadata keys")?;
     cursor.check_count(n_tensors, MIN_INFO, "tensors")?;
 
-    let keys = cursor.keys(n_keys)?;
+    let mut spans = Vec::new();
+    let keys = cursor.keys(n_keys, &mut spans)?;
     let alignment = alignment(&keys)?;
     cursor.check_count(n_tensors, MIN_INFO, "tensors")?;
+    let start = cursor.at;
     let tensors = cursor.infos(n_tensors, alignment)?;
+    let spans = Spans { keys: spans, infos: start..cursor.at };
 
     let data_start = (cursor.at as u64)
         .checked_next_multiple_of(alignment)
         .ok_or_else(|| bad("the data section would start past the end of any file"))?;
     extents(&tensors, data_start, map.bytes().len() as u64)?;
-    Ok(Header { keys, tensors, alignment, data_start })
+    Ok((Header { keys, tensors, alignment, data_start }, spans))
 }
 
 fn bad(message: impl Into<String>) -> Error {
@@ -212,8 +230,10 @@ impl<'a> Cursor<'a> {
         Ok(text.to_owned())
     }
 
-    fn keys(&mut self, n_keys: u64) -> Result<Vec<(String, Value)>> {
+    /// The keys; `spans` gets where each starts and the last ends.
+    fn keys(&mut self, n_keys: u64, spans: &mut Vec<usize>) -> Result<Vec<(String, Value)>> {
         let mut keys = Vec::new();
+        spans.push(self.at);
         let mut seen = HashSet::new();
         for i in 0..n_keys {
             let what = format!("the name of metadata key {i} (of {n_keys})");
@@ -226,6 +246,7 @@ impl<'a> Cursor<'a> {
             }
             let value = self.value().map_err(|e| keyed(e, &key))?;
             keys.push((key, value));
+            spans.push(self.at);
         }
         Ok(keys)
     }

@@ -186,9 +186,7 @@ impl Writer {
         put_u64(&mut out, tensors.len() as u64);
         put_u64(&mut out, self.keys.len() as u64);
         for (key, value) in &self.keys {
-            put_bytes(&mut out, key.as_bytes());
-            out.extend_from_slice(&value.type_id().to_le_bytes());
-            put_value(&mut out, value);
+            put_entry(&mut out, key, value);
         }
         for tensor in tensors {
             put_bytes(&mut out, tensor.name.as_bytes());
@@ -208,7 +206,14 @@ fn padded(start: u64, n_bytes: u64, alignment: u64) -> Option<u64> {
     start.checked_add(n_bytes)?.checked_next_multiple_of(alignment)
 }
 
-fn put(out: &mut dyn Write, bytes: &[u8]) -> Result<()> {
+/// A key with its type and value, as they lie in a file.
+pub(super) fn put_entry(out: &mut Vec<u8>, key: &str, value: &Value) {
+    put_bytes(out, key.as_bytes());
+    out.extend_from_slice(&value.type_id().to_le_bytes());
+    put_value(out, value);
+}
+
+pub(super) fn put(out: &mut dyn Write, bytes: &[u8]) -> Result<()> {
     out.write_all(bytes).map_err(|e| Error::new(ErrorKind::Io, format!("cannot write: {e}")))
 }
 
