@@ -22,6 +22,8 @@ mod contract;
 mod fitted;
 mod problem;
 mod router;
+mod stamp;
+mod verify;
 
 pub use applied::{Applied, Given, Source, Stored};
 pub use calibration::{Adjustment, Calibration};
@@ -29,6 +31,8 @@ pub use contract::{Confidence, Contract, InputContract, Kernels, Layout, Special
 pub use fitted::{Fitted, model_sha256};
 pub use problem::Problem;
 pub use router::{Platt, Router};
+pub use stamp::{Stamped, stamp, unstamp};
+pub use verify::{Verdict, verify};
 
 use sha2::{Digest, Sha256};
 
