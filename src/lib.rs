@@ -24,6 +24,7 @@ pub mod layout;
 pub mod model;
 pub mod readout;
 pub mod request;
+pub mod schema;
 pub mod sequence;
 pub mod spec;
 pub mod tokenizer;
