@@ -13,6 +13,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("laya-cli", "answer requests with a decision model"),
     ("laya-convert", "make a model file from a checkpoint directory"),
     ("decision-bench", "measure how fast decision models run"),
+    ("gguf-spec", "read, write and check the spec of a model file"),
 ];
 
 const EXIT_HELP: &str = "\
@@ -25,7 +26,7 @@ Exit codes:
 #[command(after_help = after_help(), arg_required_else_help = true)]
 #[command(override_usage = "cargo laya <TOOL> [ARGUMENTS]...")]
 struct Arguments {
-    /// The tool, with or without its laya- or decision- prefix, and its arguments
+    /// The tool, with or without its laya-, decision- or gguf- prefix, and its arguments
     #[arg(value_name = "TOOL", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     command: Vec<OsString>,
 }

@@ -42,18 +42,24 @@ impl Input {
         Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), n_bytes))
     }
 
-    /// All of its bytes.
+    /// All of its bytes, which are a request.
     ///
     /// # Errors
     /// It cannot be read, or has more than [`MAX_REQUEST_BYTES`]; what is above that is not read.
     pub(super) fn read(&self) -> Result<Vec<u8>> {
+        self.read_within(MAX_REQUEST_BYTES, "a request")
+    }
+
+    /// All of its bytes, which are `what`.
+    ///
+    /// # Errors
+    /// It cannot be read, or has more than `most` bytes; what is above that is not read.
+    pub(super) fn read_within(&self, most: usize, what: &str) -> Result<Vec<u8>> {
         let (from, _) = self.open()?;
         let mut bytes = Vec::new();
-        from.take(MAX_REQUEST_BYTES as u64 + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| self.error("cannot read", &error))?;
-        if bytes.len() > MAX_REQUEST_BYTES {
-            let message = format!("is larger than {} MiB, the most a request may be", MAX_REQUEST_BYTES >> 20);
+        from.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|error| self.error("cannot read", &error))?;
+        if bytes.len() > most {
+            let message = format!("is larger than {} MiB, the most {what} may be", most >> 20);
             return Err(Error::new(ErrorKind::Request, message).in_file(self.name()));
         }
         Ok(bytes)

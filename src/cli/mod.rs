@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod quantize;
 mod queue;
+pub mod spec;
 mod stderr;
 mod stdout;
 mod stored;

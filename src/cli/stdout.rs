@@ -15,6 +15,11 @@ impl Stdout {
     pub(super) fn line(&mut self, mut text: String) -> Result<(), Stop> {
         // One write for the line, so that a closed pipe never cuts it short of its line break.
         text.push('\n');
-        self.0.write_all(text.as_bytes()).and_then(|()| self.0.flush()).map_err(|error| Stop::writing(&error))
+        self.bytes(text.as_bytes())
+    }
+
+    /// Writes `bytes` as they are and passes them on at once.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.0.write_all(bytes).and_then(|()| self.0.flush()).map_err(|error| Stop::writing(&error))
     }
 }
