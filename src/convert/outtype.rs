@@ -3,6 +3,7 @@
 use super::upstream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{TensorType, Writer};
+use crate::layout::RECIPE_KEY;
 
 /// How matrices are stored. Vectors, norms and everything that is no weight are F32 in all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -19,9 +20,6 @@ pub enum Outtype {
     /// the scorer and the act head, small or looked up row by row and next to the answer, stay F16.
     Q8_0Mixed,
 }
-
-/// The key that names the recipe of a file. The plain types have none: `general.file_type` says all about them.
-pub(super) const RECIPE_KEY: &str = "decision.laya.recipe";
 
 impl Outtype {
     /// All types, in the order they are listed to people.
@@ -41,7 +39,7 @@ impl Outtype {
         }
     }
 
-    /// What [`RECIPE_KEY`] says, if the file has it.
+    /// What [`RECIPE_KEY`] says, if the file has it. The plain types have none: `general.file_type` says all about them.
     pub(super) fn recipe(self) -> Option<&'static str> {
         Self::RECIPES.contains(&self).then(|| self.as_str())
     }

@@ -8,12 +8,14 @@
 //! |---|---|
 //! | `laya` | itself |
 //! | `modern-bert` with `modern-bert.decision.type = laya`: llama.cpp's | keys and tensors renamed, see [`upstream`] |
-//! | anything else | an error that names the layout |
+//! | anything else | an error that names the layout, see [`Kind`] |
 //!
-//! A view shares the tensor data with its file. Nothing after this module asks which layout a file had.
+//! [`identify()`] says of any file which of them it is, and fails for none. A view shares the tensor data with its file. Nothing after this module asks which layout a file had.
 
+mod identify;
+mod inventory;
+mod kind;
 mod name;
-mod other;
 pub mod upstream;
 mod vocabulary;
 
@@ -22,6 +24,8 @@ use std::borrow::Cow;
 use crate::error::{Error, Place, Result};
 use crate::gguf::File;
 
+pub use identify::{Calibration, Identity, Sizes, TypeUse, Vocabulary, VocabularyFamily, identify};
+pub use kind::{Kind, Runner};
 pub use name::Names;
 pub use vocabulary::{Pretokenizer, added_flags, is_run_of_spaces};
 
@@ -29,6 +33,8 @@ pub use vocabulary::{Pretokenizer, added_flags, is_run_of_spaces};
 const LAYA: &str = "laya";
 /// The architecture of llama.cpp's layout.
 const MODERN_BERT: &str = "modern-bert";
+/// The key that names the recipe by which the tensors of a file were stored, where one protected some of them.
+pub const RECIPE_KEY: &str = "decision.laya.recipe";
 
 /// A file as the loader reads it.
 #[derive(Debug)]
@@ -78,12 +84,12 @@ pub fn is_laya(file: &File) -> bool {
 /// The file is of a layout this build does not read, which the error names together with what runs it; or it is of
 /// llama.cpp's layout and a key or tensor is missing, of the wrong type, or contradicts another.
 pub fn read(file: &File) -> Result<View<'_>> {
-    match file.str("general.architecture")? {
-        Some(LAYA) => Ok(View { file: Cow::Borrowed(file), names: None }),
-        Some(MODERN_BERT) if file.str(upstream::TYPE)? == Some(upstream::LAYA_TYPE) => {
+    match Kind::of(file)? {
+        Kind::Laya => Ok(View { file: Cow::Borrowed(file), names: None }),
+        Kind::ModernBert => {
             let (view, names) = upstream::view(file)?;
             Ok(View { file: Cow::Owned(view), names: Some(names) })
         }
-        architecture => Err(other::refusal(file, architecture)),
+        kind => Err(kind.refusal(file)),
     }
 }

@@ -21,6 +21,7 @@
 //! The row of tokens is a chat template there, `tokenizer.chat_template.systemone`. Rows are not made from it here, but it
 //! must be one of Laya's: Julia-1 has the same keys and another text for its options.
 
+use super::inventory::MAX_BLOCKS;
 use super::name::Names;
 use super::vocabulary;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,9 +39,7 @@ pub const MAX_LEN: &str = "decision.laya.max_len";
 pub const TEMPERATURE: &str = "modern-bert.decision.temperature.";
 
 /// Question types: choice, score, noul.
-const KINDS: [&str; 3] = ["choice", "score", "noul"];
-/// More blocks than any model has.
-const MAX_BLOCKS: u32 = 65_536;
+pub(super) const KINDS: [&str; 3] = ["choice", "score", "noul"];
 
 /// Keys in order, each once.
 #[derive(Default)]
@@ -58,6 +57,12 @@ impl Keys {
 
 /// The laya view of a file of this layout.
 pub(super) fn view(file: &File) -> Result<(File, Names)> {
+    template(file)?;
+    translated(file)
+}
+
+/// The same whatever the row of tokens is.
+pub(super) fn translated(file: &File) -> Result<(File, Names)> {
     let mut keys = Keys::default();
     for (key, value) in file.keys() {
         // Keys of the laya layout mean nothing in this one.
@@ -71,7 +76,6 @@ pub(super) fn view(file: &File) -> Result<(File, Names)> {
     decision(&mut keys, file)?;
     let pre = vocabulary::set(&mut keys, file)?;
     keys.set("laya.max_len", file.u32(MAX_LEN)?.unwrap_or(pre.max_len()));
-    template(file)?;
     let tensors = file.tensors().iter().map(|tensor| {
         names.laya_tensor(&tensor.name).ok_or_else(|| {
             let message =
@@ -209,7 +213,7 @@ fn decision(keys: &mut Keys, file: &File) -> Result<()> {
 const SIZES: [(&str, &str); 4] = [("2", "2"), ("3_5", "3-5"), ("6_10", "6-10"), ("11", "11+")];
 
 /// The laya layout's name of the temperature `name`: `choice:3-5` for `choice.3_5`.
-fn bucket(name: &str) -> Option<String> {
+pub(super) fn bucket(name: &str) -> Option<String> {
     let (kind, size) = name.split_once('.')?;
     let (_, size) = SIZES.into_iter().find(|(here, _)| *here == size)?;
     KINDS.contains(&kind).then(|| format!("{kind}:{size}"))
@@ -222,26 +226,21 @@ pub fn temperature_name(bucket: &str) -> Option<String> {
     KINDS.contains(&kind).then(|| format!("{kind}.{size}"))
 }
 
-/// Refuses a row of tokens that is not Laya's.
-fn template(file: &File) -> Result<()> {
+/// Whether a row of tokens writes options as only Laya does.
+pub(super) fn is_row_of_laya(template: &str) -> bool {
+    ["level ", "yes, the statement holds", "no, the statement does not hold"].iter().all(|text| template.contains(text))
+}
+
+/// Refuses a file without a row of tokens, or with one that starts with another token than the keys say. That it is one of
+/// Laya's is what tells this layout from others.
+pub(super) fn template(file: &File) -> Result<()> {
     let template = file.require_str(TEMPLATE)?;
-    let unsupported = |message: String| file.locate(Error::new(ErrorKind::Unsupported, message).at_key(TEMPLATE));
-    // What only Laya puts before an option.
-    if !["level ", "yes, the statement holds", "no, the statement does not hold"]
-        .iter()
-        .all(|text| template.contains(text))
-    {
-        return Err(unsupported(
-            "does not write options as Laya reads them: a Julia-1 model, or one of another kind; llama.cpp's llama-server \
-             answers it at POST /v1/systemone"
-                .to_owned(),
-        ));
-    }
     const CLS: &str = "tokenizer.ggml.bos_token_id";
     let cls = file.require_u32(CLS)?;
     let text = file.require_strings("tokenizer.ggml.tokens")?.get(cls as usize).unwrap_or_default();
     if text.is_empty() || !template.as_bytes().starts_with(text) {
-        return Err(unsupported(format!("does not start with token {cls}, which {CLS} says a row starts with")));
+        let message = format!("does not start with token {cls}, which {CLS} says a row starts with");
+        return Err(file.locate(Error::new(ErrorKind::Unsupported, message).at_key(TEMPLATE)));
     }
     Ok(())
 }

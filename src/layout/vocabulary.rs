@@ -34,6 +34,11 @@ pub enum Pretokenizer {
 }
 
 impl Pretokenizer {
+    /// The one that llama.cpp calls `name`.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Self::Mmbert, Self::ModernBert].into_iter().find(|known| known.as_str() == name)
+    }
+
     /// The value of `tokenizer.ggml.pre`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -78,8 +83,7 @@ pub(super) fn set(keys: &mut Keys, file: &File) -> Result<Pretokenizer> {
         return Err(file.locate(Error::new(ErrorKind::Unsupported, message).at_key(MODEL)));
     }
     let pre = file.require_str(PRE)?;
-    let Some(pre) = [Pretokenizer::Mmbert, Pretokenizer::ModernBert].into_iter().find(|known| known.as_str() == pre)
-    else {
+    let Some(pre) = Pretokenizer::named(pre) else {
         let message = format!("is {pre:?}; a Laya model has \"mmbert\" or \"modern-bert\"");
         return Err(file.locate(Error::new(ErrorKind::Unsupported, message).at_key(PRE)));
     };

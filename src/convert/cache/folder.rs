@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use super::owner::{self, Found};
 use super::record::Record;
-use crate::convert::outtype::RECIPE_KEY;
 use crate::error::{Error, Result};
 use crate::gguf;
+use crate::layout::RECIPE_KEY;
 
 /// Where there are no locks, a temporary file not written to for so long is what a killed conversion left: it outlasts any
 /// pause of a conversion under way.
