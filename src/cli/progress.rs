@@ -24,7 +24,7 @@ impl Progress {
         Self(Some(bar))
     }
 
-    /// A bar over the bytes of a file being written.
+    /// A bar over the bytes of a file being written or read.
     pub(super) fn over_bytes() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(None);
@@ -36,11 +36,18 @@ impl Progress {
         Self(Some(bar))
     }
 
-    /// `done` of `total` bytes are written.
-    pub(super) fn written(&self, done: u64, total: u64) {
+    /// `done` of `total` bytes are read.
+    pub(super) fn read(&self, done: u64, total: u64) {
         if let Some(bar) = &self.0 {
             bar.set_length(total);
             bar.set_position(done);
+        }
+    }
+
+    /// `done` of `total` bytes are written.
+    pub(super) fn written(&self, done: u64, total: u64) {
+        self.read(done, total);
+        if let Some(bar) = &self.0 {
             // What follows, reading back and the disk, has no measure.
             if done >= total {
                 bar.set_message("checking");
