@@ -1,4 +1,4 @@
-//! Reads, writes and checks what a model file says about its use.
+//! Says what model files are, and reads, writes and checks what they say about their use.
 fn main() -> std::process::ExitCode {
     laya::cli::spec::main()
 }

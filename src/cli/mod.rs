@@ -9,6 +9,7 @@ mod cache;
 pub mod cargo;
 pub mod convert;
 mod engine;
+mod escape;
 mod exit;
 mod input;
 mod line;

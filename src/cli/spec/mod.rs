@@ -1,8 +1,11 @@
-//! `gguf-spec`: what a model file says about its use.
+//! `gguf-spec`: what model files are, and what they say about their use.
 
+mod dump;
 mod get;
+mod identify;
 mod schema;
 mod set;
+mod value;
 mod verify;
 
 use super::exit;
@@ -17,10 +20,10 @@ const TOOL: &str = "gguf-spec";
 /// Longest spec that is read, in bytes. One of a few hundred temperatures has some ten thousand.
 const MAX_SPEC_BYTES: usize = 1 << 20;
 
-const ABOUT: &str = "Reads, writes and checks the decision.spec of a model file";
+const ABOUT: &str = "Says what model files are, and reads, writes and checks their decision.spec";
 
 const LONG_ABOUT: &str = "\
-Reads, writes and checks the decision.spec of a model file.
+Says what model files are, and reads, writes and checks their decision.spec.
 
 The spec is JSON text in the file itself that says how the model must be used: its calibration,
 its input contract, its limits. Its exact bytes count: their SHA-256 names it in every answer.";
@@ -32,6 +35,8 @@ Examples:
   gguf-spec set model.gguf spec.json -o new.gguf     the same into a copy
   gguf-spec verify model.gguf spec.json              is it sound, and is it this one?
   gguf-spec schema spec                              its rules as JSON Schema
+  gguf-spec identify *.gguf                          what each is and what can run it
+  gguf-spec dump model.gguf                          its keys and tensors
 ";
 
 /// The exit codes of a tool that looks for problems.
@@ -53,6 +58,8 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Identify(identify::IdentifyArguments),
+    Dump(dump::DumpArguments),
     Get(get::GetArguments),
     Set(set::SetArguments),
     Verify(verify::VerifyArguments),
@@ -62,6 +69,8 @@ enum Command {
 /// Runs the tool on the arguments of this process.
 pub fn main() -> ExitCode {
     exit::main(TOOL, |arguments: Arguments| match arguments.command {
+        Command::Identify(arguments) => identify::run(arguments),
+        Command::Dump(arguments) => dump::run(arguments),
         Command::Get(arguments) => get::get(&arguments),
         Command::Set(arguments) => set::set(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
