@@ -57,6 +57,7 @@ fn the_recipe_protects_what_it_says_and_names_itself() {
     let file =
         File::open(&converted(&checkpoint(dir.path(), Arch::TinyMmbert, Dtype::F16), Outtype::Q8_0Mixed)).unwrap();
     assert_eq!(file.str(RECIPE_KEY).unwrap(), Some("q8_0-mixed"));
+    assert_eq!(Outtype::of(&file).unwrap(), Some(Outtype::Q8_0Mixed));
     assert_eq!(file.require_u32("general.file_type").unwrap(), 7);
     let mut n_blocks = 0;
     for tensor in file.tensors() {
@@ -76,6 +77,7 @@ fn the_recipe_protects_what_it_says_and_names_itself() {
     for outtype in Outtype::PLAIN {
         let plain = converted(&dir.path().join("a-checkpoint"), outtype);
         assert_eq!(File::open(&plain).unwrap().get(RECIPE_KEY), None);
+        assert_eq!(Outtype::of(&File::open(&plain).unwrap()).unwrap(), Some(outtype));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::upstream;
 use crate::error::{Error, ErrorKind, Result};
-use crate::gguf::{TensorType, Writer};
+use crate::gguf::{File, TensorType, Writer};
 use crate::layout::RECIPE_KEY;
 
 /// How matrices are stored. Vectors, norms and everything that is no weight are F32 in all of them.
@@ -37,6 +37,15 @@ impl Outtype {
             Self::Q8_0 => "q8_0",
             Self::Q8_0Mixed => "q8_0-mixed",
         }
+    }
+
+    /// How the matrices of `file` are stored, by its own keys; `None` when they name no type known here.
+    ///
+    /// # Errors
+    /// A key has the wrong type.
+    pub fn of(file: &File) -> Result<Option<Self>> {
+        let (recipe, file_type) = (file.str(RECIPE_KEY)?, file.u32("general.file_type")?);
+        Ok(Self::ALL.into_iter().find(|outtype| outtype.recipe() == recipe && Some(outtype.file_type()) == file_type))
     }
 
     /// What [`RECIPE_KEY`] says, if the file has it. The plain types have none: `general.file_type` says all about them.
