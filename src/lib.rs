@@ -13,6 +13,7 @@
 //! [`engine`] is the only door to that path; the command-line tools in [`cli`] call nothing below it to get an answer.
 
 pub mod bench;
+pub mod calibrate;
 pub mod cli;
 pub mod convert;
 pub mod engine;

@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["gguf", "json", "kernels", "layout", "tokenizer", "request", "sequence", "model", "readout", "spec"]),
     ("convert", &["json", "gguf", "layout", "tokenizer"]),
     ("bench", &["kernels", "model"]),
+    ("calibrate", &["engine", "readout", "request", "spec", "json"]),
     (
         "cli",
         &[
@@ -43,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "schema",
             "spec",
             "convert",
+            "calibrate",
         ],
     ),
     // A binary parses nothing and computes nothing itself.

@@ -128,7 +128,7 @@ impl Answer {
 
 /// The first of the largest values and its position. Values that are the same `f32` are a tie, as in the published
 /// package, which chooses among `f32` probabilities.
-fn first_largest(values: &[f64]) -> (usize, f64) {
+pub fn first_largest(values: &[f64]) -> (usize, f64) {
     let largest = |best: (usize, f64), (i, p): (usize, &f64)| if *p as f32 > best.1 as f32 { (i, *p) } else { best };
     values.iter().enumerate().fold((0, f64::NEG_INFINITY), largest)
 }

@@ -13,7 +13,7 @@ mod probability;
 mod round;
 mod usage;
 
-pub use answer::Answer;
+pub use answer::{Answer, first_largest};
 pub use probability::{concentration, confidence, softmax};
 pub use round::round_to_4_digits;
 pub use usage::{CollapsedOptions, Usage};
