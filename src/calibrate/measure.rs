@@ -140,7 +140,7 @@ mod tests {
         let checkpoint = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/tiny-mmbert/checkpoint");
         let mut bytes = Vec::new();
         convert::convert_to(&checkpoint, &mut bytes, &convert::Options::default(), &mut |_, _| {}).unwrap();
-        let options = Options { n_threads: Some(1), plan, ..Options::default() };
+        let options = Options { n_threads: Some(1), plan: Some(plan), ..Options::default() };
         Engine::from_gguf(&File::from_bytes(bytes).unwrap(), &options).unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! `laya-cli`: answers requests.
 
-use super::engine::EngineArguments;
+use super::engine::{EngineArguments, SpecArguments};
 use super::exit::{self, EXIT_HELP, Exit, Stop};
 use super::input::Input;
 use super::line::{self, Line, Lines};
@@ -55,6 +55,8 @@ struct Arguments {
     input: InputArguments,
     #[command(flatten)]
     engine: EngineArguments,
+    #[command(flatten)]
+    spec: SpecArguments,
     /// Print the numbers of answers as they are, not rounded to four digits
     #[arg(long, help_heading = "Calibration (the model's decision.spec)")]
     unrounded: bool,
@@ -77,12 +79,12 @@ struct InputArguments {
 /// Runs the tool on the arguments of this process.
 pub fn main() -> ExitCode {
     exit::main(TOOL, |arguments: Arguments| {
-        let Arguments { model, input, engine, unrounded } = arguments;
+        let Arguments { model, input, engine, spec, unrounded } = arguments;
         let model = model.file(TOOL)?;
         if let Some(file) = input.tokenize {
             return tokenize(&Engine::open_tokenizer(&model.path)?, &file.into());
         }
-        let engine = engine.open(&model)?;
+        let engine = spec.open(&engine, &model)?;
         let report = Report::new(&engine, &model.name.to_string_lossy(), unrounded);
         match (input.file, input.jsonl) {
             (Some(file), _) => one(&engine, &model, &report, &file.into()),

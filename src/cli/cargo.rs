@@ -13,7 +13,8 @@ const TOOLS: &[(&str, &str)] = &[
     ("laya-cli", "answer requests with a decision model"),
     ("laya-convert", "make a model file from a checkpoint directory"),
     ("decision-bench", "measure how fast decision models run"),
-    ("gguf-spec", "read, write and check the spec of a model file"),
+    ("gguf-spec", "say what a model file is, and read, write and check its spec"),
+    ("fit-router-calibration", "fit a calibration on labelled data"),
 ];
 
 const EXIT_HELP: &str = "\
@@ -78,9 +79,10 @@ fn installed(tool: &str, folder: &Path) -> Option<PathBuf> {
 fn after_help() -> String {
     let folder = folder().unwrap_or_default();
     let mut help = String::from("Tools:\n");
+    let width = TOOLS.iter().map(|(tool, _)| tool.len()).max().unwrap_or(0);
     for (tool, what) in TOOLS {
         if installed(tool, &folder).is_some() {
-            help.push_str(&format!("  {tool:<15} {what}\n"));
+            help.push_str(&format!("  {tool:<width$}  {what}\n"));
         }
     }
     help + "\n" + EXIT_HELP

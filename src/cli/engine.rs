@@ -36,8 +36,6 @@ pub(super) struct EngineArguments {
     /// the model's spec says, then packed
     #[arg(long, value_name = "PLAN", value_parser = plan())]
     plan: Option<Plan>,
-    #[command(flatten)]
-    spec: SpecArguments,
 }
 
 /// What a tool makes of the logits.
@@ -79,15 +77,24 @@ impl SpeedArguments {
 }
 
 impl EngineArguments {
-    /// Opens `model` to run this way.
+    /// How an engine is to run.
+    ///
+    /// # Errors
+    /// This processor does not have the instruction set.
+    pub(super) fn options(&self) -> Result<Options> {
+        let (isa, n_threads) = self.speed.choice()?;
+        Ok(Options { n_threads: Some(n_threads), isa: Some(isa), plan: self.plan, ..Options::default() })
+    }
+}
+
+impl SpecArguments {
+    /// Opens `model` to answer by its spec, or by the one given for it.
     ///
     /// # Errors
     /// This processor does not have the instruction set, the file is not a usable model, or its spec cannot be used.
-    pub(super) fn open(&self, model: &ModelFile) -> Result<Engine> {
-        let (isa, n_threads) = self.speed.choice()?;
-        let spec = self.spec.given(model)?;
-        let options = Options { n_threads: Some(n_threads), isa: Some(isa), plan: self.plan, spec };
-        Engine::open(&model.path, &options).map_err(|error| match &self.spec.spec {
+    pub(super) fn open(&self, engine: &EngineArguments, model: &ModelFile) -> Result<Engine> {
+        let options = Options { spec: self.given(model)?, ..engine.options()? };
+        Engine::open(&model.path, &options).map_err(|error| match &self.spec {
             // The file at fault is then not the model.
             Some(path) if error.kind() == ErrorKind::Spec && error.file() == Some(model.path.as_path()) => {
                 error.of_file(path)
@@ -95,9 +102,7 @@ impl EngineArguments {
             _ => error,
         })
     }
-}
 
-impl SpecArguments {
     /// What they say about the spec of `model`.
     ///
     /// # Errors
@@ -105,11 +110,8 @@ impl SpecArguments {
     fn given(&self, model: &ModelFile) -> Result<Given> {
         let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::io("cannot read", path, &e));
         let text = self.spec.as_ref().map(read).transpose()?;
-        // A checkpoint directory's name, not that of its file in the cache.
-        let folder = model.name.canonicalize().ok().filter(|path| path.is_dir());
-        let model_id =
-            folder.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())).unwrap_or_default();
-        Ok(Given { text, model_id, kernels: self.kernels, allow_mismatch: self.allow_spec_mismatch })
+        let (kernels, allow_mismatch) = (self.kernels, self.allow_spec_mismatch);
+        Ok(Given { text, model_id: model.id().unwrap_or_default(), kernels, allow_mismatch })
     }
 }
 

@@ -11,6 +11,7 @@ pub mod convert;
 mod engine;
 mod escape;
 mod exit;
+pub mod fit;
 mod input;
 mod line;
 mod model;

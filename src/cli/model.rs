@@ -54,6 +54,15 @@ pub(super) struct ModelFile {
     pub(super) path: PathBuf,
 }
 
+impl ModelFile {
+    /// What the default spec of a checkpoint directory calls the model: the directory's name, not that of its file in the
+    /// cache. `None` for a file, which goes by its own.
+    pub(super) fn id(&self) -> Option<String> {
+        let folder = self.name.canonicalize().ok().filter(|path| path.is_dir())?;
+        Some(folder.file_name()?.to_string_lossy().into_owned())
+    }
+}
+
 impl ModelArguments {
     /// The model named on the command line or in the environment; none is fine. A checkpoint directory is converted, or
     /// found converted; `tool` is who says so.

@@ -24,6 +24,25 @@ impl Progress {
         Self(Some(bar))
     }
 
+    /// A bar over `n` records, which are counted with [`Progress::done`].
+    pub(super) fn over_records(n: u64) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::with_draw_target(Some(n), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} records  {elapsed}, {eta} left") {
+            bar.set_style(style);
+        }
+        Self(Some(bar))
+    }
+
+    /// One more is done.
+    pub(super) fn done(&self) {
+        if let Some(bar) = &self.0 {
+            bar.inc(1);
+        }
+    }
+
     /// A bar over the bytes of a file being written or read.
     pub(super) fn over_bytes() -> Self {
         if !std::io::stderr().is_terminal() {

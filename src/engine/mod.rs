@@ -45,6 +45,18 @@ pub struct Options {
 /// Memory for the tokens of questions that may come again.
 const QUESTION_CACHE_BYTES: usize = 2 << 20;
 
+/// The spec of the model in `file`, whose hyperparameters are `config`.
+fn applied(file: &File, config: &Config, given: &Given) -> Result<Applied> {
+    let by_options = config.temperature_by_options.iter();
+    let by_options: Vec<_> = by_options.map(|(name, temperature)| (name.clone(), f64::from(*temperature))).collect();
+    let stored = Stored { temperature: config.temperature.map(f64::from), by_options: &by_options };
+    let mut given = given.clone();
+    if given.model_id.is_empty() {
+        given.model_id = file.path().map_or_else(|| "model".into(), name_of);
+    }
+    Applied::find(file, &stored, &given, NUMERIC_CONTRACT)
+}
+
 /// What a model is called whose spec has no name for it: its file's name, without the folder and a trailing `.gguf`.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -93,6 +105,16 @@ impl Engine {
         tokenizer.map_err(|error| view.in_own_names(error).in_file(path))
     }
 
+    /// The spec by which the decision model in `file` would be used, without its weights.
+    ///
+    /// # Errors
+    /// As [`Engine::open`], as far as the hyperparameters and the spec go.
+    pub fn spec_of(file: &File, given: &Given) -> Result<Applied> {
+        let view = layout::read(file)?;
+        let config = Config::from_gguf(view.file()).map_err(|error| view.in_own_names(error))?;
+        applied(file, &config, given)
+    }
+
     /// Loads a GGUF that was read already.
     ///
     /// # Errors
@@ -129,14 +151,7 @@ impl Engine {
                 format!("has {} tokens, more than the {} embedding rows", tokenizer.n_tokens(), config.n_vocab);
             return Err(Error::new(ErrorKind::Model, message).at_key("tokenizer.ggml.tokens"));
         }
-        let by_options: Vec<_> =
-            config.temperature_by_options.iter().map(|(name, t)| (name.clone(), f64::from(*t))).collect();
-        let stored = Stored { temperature: config.temperature.map(f64::from), by_options: &by_options };
-        let mut given = options.spec.clone();
-        if given.model_id.is_empty() {
-            given.model_id = original.path().map_or_else(|| "model".into(), name_of);
-        }
-        let spec = Applied::find(original, &stored, &given, NUMERIC_CONTRACT)?;
+        let spec = applied(original, config, &options.spec)?;
         let pinned = spec.contract().plan.as_deref().filter(|_| spec.source() != Source::Default);
         let plan = match (options.plan, pinned) {
             (Some(plan), _) => plan,

@@ -8,6 +8,7 @@ mod cache;
 mod checkpoint;
 mod family;
 mod fault;
+mod fit;
 mod fixture;
 #[path = "../large/mod.rs"]
 mod large;
