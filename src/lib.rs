@@ -8,6 +8,8 @@
 //! checkpoint directory --convert--> GGUF file
 //!                                     |
 //! text/JSON -> request -> sequence -> model -> readout -> answer
+//!                                              |
+//! labelled data --calibrate--> decision.spec --+
 //! ```
 //!
 //! [`engine`] is the only door to that path; the command-line tools in [`cli`] call nothing below it to get an answer.
