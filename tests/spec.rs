@@ -219,7 +219,21 @@ fn all_problems_are_listed_and_the_first_is_the_error() {
     ];
     assert_eq!(paths, want);
     let error = Spec::parse(text.as_bytes()).unwrap_err().to_string();
-    assert_eq!(error, "spec_version: must be the integer 1, not 2 (and 10 more problems: gguf-spec verify lists them)");
+    assert_eq!(
+        error,
+        "spec_version: must be the integer 1, not 2 (wrong too: confidence, limits.max_options, plan, calibration.clamp, \
+         calibration.temperature.a, calibration.temperature.choice.2, calibration.temperature.choice.x, \
+         calibration.temperature.choice.x, router.question.instructions, router.calibration.method)"
+    );
+}
+
+#[test]
+fn a_long_path_keeps_its_ends() {
+    let key = "k".repeat(10_000);
+    let text = temperature(&format!(r#"{{"choice": {{"{key}": 1}}}}"#));
+    let path = spec::check(text.as_bytes()).remove(0).path;
+    assert!(path.starts_with("calibration.temperature.choice.kkk") && path.chars().count() == 161, "{path}");
+    assert!(path.contains("k\u{2026}k"));
 }
 
 #[test]

@@ -225,14 +225,42 @@ fn a_bare_calibration_is_a_required_one() {
     assert_eq!(engine.spec().source(), Source::File);
     for (bare, path, message) in [
         (r#"{"temperature": {"choice": {"2": 1}, "all": 2}}"#, "temperature", "has none for choice with 3 options"),
-        (r#"{"temperature": 0}"#, "temperature.all", "a temperature is a number"),
+        (r#"{"temperature": 0}"#, "temperature", "a temperature is a number"),
+        (r#"{"temperature": {"all": 0}}"#, "temperature.all", "a temperature is a number"),
+        (r#"{"temperature": "x"}"#, "temperature", "must be a temperature, or an object"),
         (r#"{"temperature": 1, "version": 7}"#, "version", "must be a text"),
-        (r#"{"temperature": [1]}"#, "temperature", "must be an object"),
+        (r#"{"temperature": [1]}"#, "temperature", "must be a temperature, or an object"),
     ] {
         let error = open(&file, text(bare)).unwrap_err();
         assert_eq!(error.place(), Some(&Place::JsonPath(path.into())), "{error}");
         assert!(error.message().contains(message), "{error}");
     }
+}
+
+#[test]
+fn a_required_calibration_answers_nothing_it_has_no_temperature_for() {
+    let spec = |required: bool| {
+        text(&format!(
+            r#"{{"spec_version": 1, "layout": "laya", "calibration": {{"method": "temperature", "required": {required},
+                 "temperature": {{"noul": 1, "choice": {{"2-20": 4}}, "score": {{"2+": 3}}}}}}}}"#
+        ))
+    };
+    let ask = |kind: &str, n: usize, required: bool| {
+        let options: Vec<_> = (0..n).map(|i| format!("\"o{i}\"")).collect();
+        let body = format!(
+            r#"{{"state": "s", "questions": {{"q": {{"type": "{kind}", "instructions": "?", "criteria": [{}]}}}}}}"#,
+            options.join(", ")
+        );
+        let request = Request::from_bytes(body.as_bytes(), &Default::default()).unwrap();
+        open(&model(|_| {}), spec(required)).unwrap().answer(&request)
+    };
+    for (kind, n) in [("choice", 1), ("choice", 20), ("score", 1), ("score", 21)] {
+        assert!(ask(kind, n, true).is_ok(), "{kind} {n}");
+    }
+    assert!(ask("choice", 21, false).is_ok());
+    let error = ask("choice", 21, true).unwrap_err();
+    assert_eq!((error.kind(), error.place()), (ErrorKind::Request, Some(&Place::JsonPath("questions.q".into()))));
+    assert!(error.message().contains("has no temperature for choice with 21 options"), "{error}");
 }
 
 #[test]
@@ -289,7 +317,10 @@ fn a_spec_for_something_else_is_refused_unless_it_is_overridden() {
     assert_ne!(model_sha256(&changed).unwrap(), own);
 
     let semif = r#"{"spec_version": 1, "layout": "semif-letters"}"#;
-    refused(semif, "layout", "but the model is of the layout \"laya\"");
+    refused(semif, "layout", "is not the layout of this file, whose general.architecture is \"laya\"");
+    // Temperatures that are not used are bound to nothing.
+    let off = later.replace(r#""method": "temperature""#, r#""method": "none""#);
+    assert!(off != later && open(&file, text(&off)).is_ok(), "{off}");
     let error = open(&file, text("{")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Spec);
 }
@@ -333,15 +364,18 @@ fn limits_and_plan_of_the_spec_hold() {
     let request = Request::from_bytes(REQUEST, &Default::default()).unwrap();
     let refused = |fields: &str| open(&model(|_| {}), text(&spec(fields))).unwrap().answer(&request).unwrap_err();
     let error = refused(r#""limits": {"max_options": 3}"#);
-    assert_eq!(
-        (error.kind(), error.place()),
-        (ErrorKind::Request, Some(&Place::JsonPath("questions.c.criteria".into())))
-    );
+    assert_eq!((error.kind(), error.place()), (ErrorKind::Request, Some(&Place::JsonPath("questions.c".into()))));
     assert!(error.message().contains("4 options are more than the 3"), "{error}");
     let error = refused(r#""limits": {"max_prompt_tokens": 5}"#);
     assert!(error.message().contains("tokens is longer than the 5"), "{error}");
     let engine = open(&model(|_| {}), text(&spec(r#""limits": {"max_options": 4, "max_prompt_tokens": 0}"#))).unwrap();
     assert!(engine.answer(&request).is_ok());
+
+    // The two options of a noul question are not the request's choice.
+    let engine = open(&model(|_| {}), text(&spec(r#""limits": {"max_options": 1}"#))).unwrap();
+    let noul = br#"{"state": "s", "questions": {"a": {"type": "noul", "instructions": "?"},
+        "d": {"type": "choice", "instructions": "?", "criteria": ["yes"]}}}"#;
+    assert!(engine.answer(&Request::from_bytes(noul, &Default::default()).unwrap()).is_ok());
 
     let plan = |given: Option<Plan>, spec: Given| {
         Engine::from_gguf(&model(|_| {}), &Options { n_threads: Some(1), plan: given, spec, ..Options::default() })

@@ -72,7 +72,7 @@ struct InputArguments {
     #[arg(long, value_name = "FILE")]
     jsonl: Option<PathBuf>,
     /// Print the token ids of each non-empty line of FILE (- for standard input), such as [17,4]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["spec", "kernels", "allow_spec_mismatch", "unrounded"])]
     tokenize: Option<PathBuf>,
 }
 
@@ -84,15 +84,22 @@ pub fn main() -> ExitCode {
         if let Some(file) = input.tokenize {
             return tokenize(&Engine::open_tokenizer(&model.path)?, &file.into());
         }
-        let engine = spec.open(&engine, &model)?;
-        let report = Report::new(&engine, &model.name.to_string_lossy(), unrounded);
-        match (input.file, input.jsonl) {
-            (Some(file), _) => one(&engine, &model, &report, &file.into()),
-            (_, Some(file)) => stream::answer(TOOL, engine, &report, &file.into()),
+        let (is_stream, requests) = match (input.file, input.jsonl) {
+            (Some(file), _) => (false, Input::from(file)),
+            (_, Some(file)) => (true, Input::from(file)),
             // clap requires one of the three.
             (None, None) => {
-                Err(Error::new(ErrorKind::Usage, "nothing to answer: give -f, --jsonl or --tokenize").into())
+                let message = "nothing to answer: give -f, --jsonl or --tokenize";
+                return Err(Error::new(ErrorKind::Usage, message).into());
             }
+        };
+        spec.check_beside(&requests)?;
+        let engine = spec.open(&engine, &model)?;
+        let report = Report::new(&engine, &model.name.to_string_lossy(), unrounded);
+        if is_stream {
+            stream::answer(TOOL, engine, &report, &requests)
+        } else {
+            one(&engine, &model, &report, &requests)
         }
     })
 }

@@ -1,5 +1,6 @@
 //! How the engine of a tool runs: the arguments about speed, never about results.
 
+use super::input::Input;
 use super::model::ModelFile;
 use crate::engine::{Engine, Options, Plan};
 use crate::error::{Error, ErrorKind, Result};
@@ -42,7 +43,8 @@ pub(super) struct EngineArguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Calibration (the model's decision.spec)")]
 pub(super) struct SpecArguments {
-    /// Use this decision.spec, or bare calibration.json, instead of the one in the model
+    /// Use this decision.spec, or bare calibration.json, instead of the one in the model (- for
+    /// standard input)
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
     /// Kernels to compute with whatever the spec pins: auto or default, which are the same here
@@ -88,6 +90,18 @@ impl EngineArguments {
 }
 
 impl SpecArguments {
+    /// Refuses to read the spec and `requests` both from standard input.
+    ///
+    /// # Errors
+    /// As said.
+    pub(super) fn check_beside(&self, requests: &Input) -> Result<()> {
+        if requests.is_stdin() && self.spec.clone().is_some_and(|spec| Input::from(spec).is_stdin()) {
+            let message = "the spec and the requests cannot both come from standard input; name a file for one";
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        Ok(())
+    }
+
     /// Opens `model` to answer by its spec, or by the one given for it.
     ///
     /// # Errors
@@ -97,7 +111,7 @@ impl SpecArguments {
         Engine::open(&model.path, &options).map_err(|error| match &self.spec {
             // The file at fault is then not the model.
             Some(path) if error.kind() == ErrorKind::Spec && error.file() == Some(model.path.as_path()) => {
-                error.of_file(path)
+                error.of_file(Input::from(path.clone()).name())
             }
             _ => error,
         })
@@ -108,10 +122,10 @@ impl SpecArguments {
     /// # Errors
     /// The file cannot be read.
     fn given(&self, model: &ModelFile) -> Result<Given> {
-        let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::io("cannot read", path, &e));
-        let text = self.spec.as_ref().map(read).transpose()?;
+        let text = self.spec.clone().map(|spec| Input::from(spec).read_spec()).transpose()?;
         let (kernels, allow_mismatch) = (self.kernels, self.allow_spec_mismatch);
-        Ok(Given { text, model_id: model.id().unwrap_or_default(), kernels, allow_mismatch })
+        let model_id = model.id().unwrap_or_default();
+        Ok(Given { text, model_id, kernels, allow_mismatch, ..Given::default() })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Input files of a tool: a path, or `-` for standard input.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::spec;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ impl Input {
         if self.is_stdin() { Path::new("standard input") } else { &self.0 }
     }
 
-    fn is_stdin(&self) -> bool {
+    /// Whether it is standard input.
+    pub(super) fn is_stdin(&self) -> bool {
         self.0.as_os_str() == "-"
     }
 
@@ -50,11 +52,19 @@ impl Input {
         self.read_within(MAX_REQUEST_BYTES, "a request")
     }
 
+    /// All of its bytes, which are a spec.
+    ///
+    /// # Errors
+    /// It cannot be read, or is larger than any spec.
+    pub(super) fn read_spec(&self) -> Result<Vec<u8>> {
+        self.read_within(spec::MAX_BYTES, "a spec")
+    }
+
     /// All of its bytes, which are `what`.
     ///
     /// # Errors
     /// It cannot be read, or has more than `most` bytes; what is above that is not read.
-    pub(super) fn read_within(&self, most: usize, what: &str) -> Result<Vec<u8>> {
+    fn read_within(&self, most: usize, what: &str) -> Result<Vec<u8>> {
         let (from, _) = self.open()?;
         let mut bytes = Vec::new();
         from.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|error| self.error("cannot read", &error))?;

@@ -5,7 +5,7 @@ use crate::json::{Object, Value};
 use crate::kernels::NUMERIC_CONTRACT;
 use crate::readout::softmax;
 use crate::request::Request;
-use crate::spec::Kernels;
+use crate::spec::{InputContract, Kernels};
 
 /// What is the same in every output of a run.
 #[derive(Debug)]
@@ -29,7 +29,8 @@ fn runtime(engine: &Engine) -> Object {
     let contract = spec.contract();
     let mut runtime = Object::new();
     runtime.insert("layout", contract.layout.as_str());
-    runtime.insert("format", contract.input.as_str());
+    // The rows of requests are these whatever the spec says: laya-router-v1 adds states of executor cards.
+    runtime.insert("format", InputContract::LayaV1.as_str());
     runtime.insert("plan", engine.plan().as_str());
     runtime.insert("kernels", Kernels::Default.as_str());
     runtime.insert("numeric_contract", i64::from(NUMERIC_CONTRACT));

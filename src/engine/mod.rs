@@ -20,7 +20,7 @@ use crate::kernels::topology::default_threads;
 use crate::kernels::{InstructionSet, NUMERIC_CONTRACT, Threads};
 use crate::layout;
 use crate::model::{Config, Model};
-use crate::request::{Question, Reason, Request, RequestError, Truncation};
+use crate::request::{Question, QuestionType, Reason, Request, RequestError, Truncation};
 use crate::sequence::{self, Budget, QuestionCache, Sequence, StateTokens};
 use crate::spec::{Applied, Calibration, Given, Source, Stored};
 use crate::tokenizer::Tokenizer;
@@ -151,7 +151,8 @@ impl Engine {
                 format!("has {} tokens, more than the {} embedding rows", tokenizer.n_tokens(), config.n_vocab);
             return Err(Error::new(ErrorKind::Model, message).at_key("tokenizer.ggml.tokens"));
         }
-        let spec = applied(original, config, &options.spec)?;
+        let given = Given { n_threads: options.n_threads, ..options.spec.clone() };
+        let spec = applied(original, config, &given)?;
         let pinned = spec.contract().plan.as_deref().filter(|_| spec.source() != Source::Default);
         let plan = match (options.plan, pinned) {
             (Some(plan), _) => plan,
@@ -237,17 +238,21 @@ impl Engine {
         Ok(rows)
     }
 
-    /// Refuses more options than the spec allows.
+    /// Refuses more options than the spec allows, or than it has temperatures for.
     fn check_options(&self, question: &Question) -> Result<(), RequestError> {
-        let n = question.options.len();
-        match self.spec.contract().max_options.map(|most| most as usize) {
-            Some(most) if n > most => {
-                let id = question.shown_id();
-                let message = format!("question {id}: {n} options are more than the {most} this model's spec allows");
-                Err(RequestError::new(Reason::TooManyOptions, question.path(".criteria"), message))
-            }
-            _ => Ok(()),
-        }
+        let (n, kind) = (question.options.len(), question.kind);
+        // The two options of a noul question are not the request's choice.
+        let most = self.spec.contract().max_options.filter(|_| kind != QuestionType::Noul).map(|most| most as usize);
+        let why = match most {
+            Some(most) if n > most => format!("{n} options are more than the {most} this model's spec allows"),
+            _ if self.calibration().lacks(kind, n) => format!(
+                "this model's spec requires a calibration and has no temperature for {} with {n} options",
+                kind.as_str()
+            ),
+            _ => return Ok(()),
+        };
+        let message = format!("question {}: {why}", question.shown_id());
+        Err(RequestError::new(Reason::TooManyOptions, question.path(""), message))
     }
 
     /// Refuses a row of more tokens than the spec allows.

@@ -3,7 +3,8 @@
 use sha2::{Digest, Sha256};
 
 use super::calibration::{LAYA_CLAMP, spelled};
-use super::{Calibration, Contract, Kernels, Layout, Spec, hex, model_sha256};
+use super::problem::must;
+use super::{Calibration, Contract, Kernels, Layout, Problem, Spec, binding, hex};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::gguf::File;
 use crate::json::{self, Object, Value};
@@ -44,6 +45,8 @@ pub struct Given {
     pub kernels: Option<Kernels>,
     /// Use a calibration that was fitted on another model or under another numeric contract.
     pub allow_mismatch: bool,
+    /// Threads to hash a model with that a calibration is bound to; those of the process when not given.
+    pub n_threads: Option<usize>,
 }
 
 /// The numbers of a model file that its default spec is made from.
@@ -78,11 +81,7 @@ impl Applied {
                 None => (Spec::default_for(stored, &given.model_id)?, Source::Default),
             },
         };
-        check_layout(&spec)?;
-        check_kernels(&spec, given.kernels)?;
-        if !given.allow_mismatch {
-            check_fitted(&spec, file, numeric_contract)?;
-        }
+        check_binding(&spec, file, given, numeric_contract)?;
         let calibration = match spec.calibration() {
             // The default's, as the published package reads it: with its filter, whose changes can be shown.
             _ if source == Source::Default => stored.calibration(),
@@ -175,16 +174,20 @@ fn spec_or_sidecar(text: &[u8], model_id: &str) -> Result<Spec> {
     let Ok(Value::Object(fields)) = json::parse(text) else { return Spec::parse(text) };
     let is_bare = !fields.contains_key("spec_version") && !fields.contains_key("layout");
     let Some(temperature) = fields.get("temperature").filter(|_| is_bare) else { return Spec::parse(text) };
+    let one = matches!(temperature, Value::Number(_));
     let temperature = match temperature {
         Value::Number(_) => Value::Object([("all", temperature.clone())].into_iter().collect()),
-        other => other.clone(),
+        Value::Object(_) => temperature.clone(),
+        other => {
+            let message = must("a temperature, or an object of them by question type", other);
+            return Err(Error::new(ErrorKind::Spec, message).at_path("temperature"));
+        }
     };
     let version = match fields.get("version") {
         Some(Value::String(version)) => version.clone(),
         None | Some(Value::Null) => format!("cal-{}", hex(&Sha256::digest(text)).get(..12).unwrap_or_default()),
         Some(other) => {
-            let message = format!("must be a text, not {}", other.dumps());
-            return Err(Error::new(ErrorKind::Spec, message).at_path("version"));
+            return Err(Error::new(ErrorKind::Spec, must("a text", other)).at_path("version"));
         }
     };
     let text = default_text(temperatures(temperature, true, &version), model_id);
@@ -192,61 +195,39 @@ fn spec_or_sidecar(text: &[u8], model_id: &str) -> Result<Spec> {
         // As the file has it.
         Some(Place::JsonPath(path)) => {
             let path = path.strip_prefix("calibration.").unwrap_or(path);
+            let path = if one { "temperature" } else { path };
             Error::new(error.kind(), error.message()).at_path(path)
         }
         _ => error,
     })
 }
 
-/// Refuses a spec for models of another layout.
-fn check_layout(spec: &Spec) -> Result<()> {
-    let layout = spec.contract().layout;
-    if layout == Layout::Laya {
+/// Refuses a spec this build may not use for the model in `file`, as far as nobody overrides it.
+fn check_binding(spec: &Spec, file: &File, given: &Given, numeric_contract: u32) -> Result<()> {
+    if let Some(asked) = given.kernels.filter(|asked| !Kernels::HERE.contains(asked)) {
+        let message = format!("this build has no kernels {:?}; it has \"default\"", asked.as_str());
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let refused = |problem: Problem, otherwise: &str| {
+        let message = format!("{}. {otherwise}", problem.message);
+        Err(Error::from(Problem { message, ..problem }))
+    };
+    let fields = spec.value();
+    if let Some(problem) = binding::layout(fields, file) {
+        return refused(problem, "Give it a spec of its own");
+    }
+    if let Some(problem) = binding::kernels(fields).filter(|_| given.kernels.is_none()) {
+        return refused(problem, "Fit it again, or use it all the same with --kernels default");
+    }
+    if given.allow_mismatch {
         return Ok(());
     }
-    let message =
-        format!("is {:?}, but the model is of the layout \"laya\"; give it a spec of its own", layout.as_str());
-    Err(Error::new(ErrorKind::Spec, message).at_path("layout"))
-}
-
-/// Refuses kernels this build does not have, as asked for or as pinned.
-fn check_kernels(spec: &Spec, asked: Option<Kernels>) -> Result<()> {
-    let has = |kernels| Kernels::HERE.contains(&kernels);
-    match (asked, spec.contract().kernels) {
-        (Some(asked), _) if !has(asked) => {
-            let message = format!("this build has no kernels {:?}; it has \"default\"", asked.as_str());
-            Err(Error::new(ErrorKind::Unsupported, message))
-        }
-        (None, pinned) if !has(pinned) => {
-            let message = format!(
-                "is {:?}: the calibration was fitted with kernels this build does not have. Fit it again, or use it all \
-                 the same with --kernels default",
-                pinned.as_str()
-            );
-            Err(Error::new(ErrorKind::Spec, message).at_path("plan.kernels"))
-        }
-        _ => Ok(()),
+    let problem = match binding::contract(fields, numeric_contract) {
+        None => binding::model(fields, file, given.n_threads)?,
+        problem => problem,
+    };
+    match problem {
+        None => Ok(()),
+        Some(problem) => refused(problem, "Fit it again, or use it all the same with --allow-spec-mismatch"),
     }
-}
-
-/// Refuses a calibration that was fitted on other numbers than this model gives here.
-fn check_fitted(spec: &Spec, file: &File, numeric_contract: u32) -> Result<()> {
-    let Some(fitted) = spec.fitted() else { return Ok(()) };
-    const OTHERWISE: &str = "Fit it again, or use it all the same with --allow-spec-mismatch";
-    if let Some(other) = fitted.numeric_contract.filter(|&other| other != numeric_contract) {
-        let message = format!(
-            "is {other}, but this build computes under numeric contract {numeric_contract}: the calibration was fitted on \
-             other numbers. {OTHERWISE}"
-        );
-        return Err(Error::new(ErrorKind::Spec, message).at_path("calibration.fitted.numeric_contract"));
-    }
-    if let Some(other) = &fitted.model_sha256 {
-        let own = model_sha256(file)?;
-        if *other != own {
-            let message =
-                format!("is {other}, but this model is {own}: the calibration was fitted on another one. {OTHERWISE}");
-            return Err(Error::new(ErrorKind::Spec, message).at_path("calibration.fitted.model_sha256"));
-        }
-    }
-    Ok(())
 }

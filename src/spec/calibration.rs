@@ -30,6 +30,7 @@ pub struct Calibration {
     clamp: (f64, f64),
     version: Option<String>,
     is_none: bool,
+    required: bool,
     adjustments: Vec<Adjustment>,
 }
 
@@ -53,7 +54,8 @@ pub struct Adjustment {
 impl Default for Calibration {
     /// No calibration: every temperature is 1.
     fn default() -> Self {
-        Self { entries: [const { None }; 4], clamp: LAYA_CLAMP, version: None, is_none: true, adjustments: Vec::new() }
+        let entries = [const { None }; 4];
+        Self { entries, clamp: LAYA_CLAMP, version: None, is_none: true, required: false, adjustments: Vec::new() }
     }
 }
 
@@ -110,6 +112,13 @@ impl Calibration {
         holding.min_by_key(|entry| entry.bucket.order()).map(|entry| entry.temperature)
     }
 
+    /// Whether the calibration is required and has no temperature for such a question. A spec is only taken with one for
+    /// every option count of its layout; a request may have more options than that.
+    pub fn lacks(&self, kind: QuestionType, n_options: usize) -> bool {
+        // The probability of the only option is 1 at any temperature.
+        self.required && n_options > 1 && self.found(kind, n_options).is_none()
+    }
+
     /// Whether the model is calibrated at all.
     pub fn is_calibrated(&self) -> bool {
         !self.is_none
@@ -159,7 +168,8 @@ impl Calibration {
         let clamp = fields.get("clamp").map_or(clamp, |given| read_clamp(problems, &at("clamp"), given, clamp));
         let n_before = problems.0.len();
         let entries = read_entries(problems, &at("temperature"), fields.get("temperature"));
-        let mut calibration = Self { entries, clamp, version, is_none: !is_temperature, adjustments: Vec::new() };
+        let mut calibration =
+            Self { entries, clamp, version, is_none: !is_temperature, required, adjustments: Vec::new() };
         if required && !is_temperature && fields.get("method").is_some() {
             problems.add(&at("required"), "is true, but the method is none; give temperatures or leave it out");
         }

@@ -13,9 +13,10 @@ use crate::json::{Object, Value};
 const PIECE: usize = 4 << 20;
 
 /// The `calibration.fitted` of a spec: temperatures belong to the numbers they were fitted on, so they are bound to the
-/// model, the kernels and the numeric contract that gave those.
+/// model and the numeric contract that gave those. The kernels that gave them are pinned by `plan.kernels`.
 ///
-/// The plan is recorded and binds nothing: under the numeric contract no plan changes a bit.
+/// What else a fit writes down here, such as its plan and its data, binds nothing: under the numeric contract no plan changes
+/// a bit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fitted {
     /// [`model_sha256`] of the model.

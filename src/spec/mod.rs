@@ -16,6 +16,7 @@
 //! * Readers that skip the JSON look at four mirror keys, [`Spec::mirrors`], which must say the same.
 
 mod applied;
+mod binding;
 mod bucket;
 mod calibration;
 mod contract;
@@ -49,7 +50,7 @@ pub const VERSION: u32 = 1;
 pub const MIRROR_KEYS: [&str; 4] =
     ["decision.spec_version", "decision.layout", "decision.model_id", "decision.model_version"];
 /// Longest text. A spec of a few hundred temperatures has some ten thousand bytes.
-const MAX_BYTES: usize = 1 << 20;
+pub const MAX_BYTES: usize = 1 << 20;
 
 /// A spec without a broken rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,13 +76,14 @@ impl Spec {
     /// The first broken rule, of kind [`ErrorKind::Spec`], with its JSON path.
     pub fn parse(text: &[u8]) -> Result<Self> {
         read(text).map_err(|problems| {
-            let n_more = problems.len().saturating_sub(1);
-            let first = problems.into_iter().next();
+            let mut problems = problems.into_iter();
+            let first = problems.next();
             let first = first.unwrap_or_else(|| Problem { path: String::new(), message: "is no spec".into() });
-            if n_more == 0 {
+            let others: Vec<_> = problems.map(|problem| problem.path).filter(|path| *path != first.path).collect();
+            if others.is_empty() {
                 return first.into();
             }
-            let message = format!("{} (and {n_more} more problems: gguf-spec verify lists them)", first.message);
+            let message = format!("{} (wrong too: {})", first.message, others.join(", "));
             Problem { message, ..first }.into()
         })
     }
@@ -137,32 +139,41 @@ impl Spec {
 
     /// The mirror keys that belong to this spec, with their values.
     pub fn mirrors(&self) -> Vec<(&'static str, gguf::Value)> {
-        let text = |text: &str| gguf::Value::String(text.as_bytes().to_vec());
-        let [version, layout, id, model_version] = MIRROR_KEYS;
-        let Contract { model_id, model_version: given, .. } = &self.contract;
-        let mut mirrors = vec![(version, VERSION.into()), (layout, text(self.contract.layout.as_str()))];
-        mirrors.extend(model_id.as_deref().map(|value| (id, text(value))));
-        mirrors.extend(given.as_deref().map(|value| (model_version, text(value))));
-        mirrors
+        mirrors(&self.value)
     }
 
     /// Mirror keys of `file` that do not say what this spec does; the path of a problem is the key.
     pub fn mirror_problems(&self, file: &gguf::File) -> Vec<Problem> {
-        let mirrors = self.mirrors();
-        let wanted = |key: &str| mirrors.iter().find(|(known, _)| *known == key).map(|(_, value)| value);
-        let wrong = |key: &str| {
-            let message = match (file.get(key), wanted(key)) {
-                (None, _) => return None,
-                (Some(found), Some(wanted)) if found == wanted => return None,
-                (Some(found), Some(wanted)) => {
-                    format!("is {}, but {KEY} says {}", shown(found), shown(wanted))
-                }
-                (Some(found), None) => format!("is {}, but {KEY} says nothing of it", shown(found)),
-            };
-            Some(Problem { path: key.to_owned(), message: format!("{message}; stamp the file again: gguf-spec set") })
-        };
-        MIRROR_KEYS.into_iter().filter_map(wrong).collect()
+        mirror_problems(&self.value, file)
     }
+}
+
+/// The mirror keys of the spec with these fields; a field of the wrong type has none.
+fn mirrors(spec: &Object) -> Vec<(&'static str, gguf::Value)> {
+    let text = |text: &str| gguf::Value::String(text.as_bytes().to_vec());
+    let version = spec.get("spec_version").and_then(Value::as_u64).and_then(|version| u32::try_from(version).ok());
+    let [version_key, texts @ ..] = MIRROR_KEYS;
+    let mut mirrors = Vec::from_iter(version.map(|version| (version_key, version.into())));
+    for (key, field) in texts.into_iter().zip(["layout", "model_id", "model_version"]) {
+        mirrors.extend(spec.get(field).and_then(Value::as_str).map(|value| (key, text(value))));
+    }
+    mirrors
+}
+
+/// As [`Spec::mirror_problems`].
+fn mirror_problems(spec: &Object, file: &gguf::File) -> Vec<Problem> {
+    let mirrors = mirrors(spec);
+    let wanted = |key: &str| mirrors.iter().find(|(known, _)| *known == key).map(|(_, value)| value);
+    let wrong = |key: &str| {
+        let message = match (file.get(key), wanted(key)) {
+            (None, _) => return None,
+            (Some(found), Some(wanted)) if found == wanted => return None,
+            (Some(found), Some(wanted)) => format!("is {}, but {KEY} says {}", shown(found), shown(wanted)),
+            (Some(found), None) => format!("is {}, but {KEY} says nothing of it", shown(found)),
+        };
+        Some(Problem { path: key.to_owned(), message: format!("{message}; stamp the file again: gguf-spec set") })
+    };
+    MIRROR_KEYS.into_iter().filter_map(wrong).collect()
 }
 
 /// A metadata value as messages show it.
@@ -180,6 +191,13 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Reads a text, or says everything that is wrong with it.
 fn read(text: &[u8]) -> Result<Spec, Vec<Problem>> {
+    read_fields(text).map_err(|mut problems| {
+        problems.iter_mut().for_each(Problem::shorten);
+        problems
+    })
+}
+
+fn read_fields(text: &[u8]) -> Result<Spec, Vec<Problem>> {
     let mut problems = Problems::default();
     if text.len() > MAX_BYTES {
         problems.add("", format!("has {} bytes; a spec has at most {MAX_BYTES}", text.len()));

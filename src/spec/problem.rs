@@ -14,6 +14,18 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// Keeps the ends of a path that is longer than anybody reads: keys are as long as a text makes them.
+    pub(super) fn shorten(&mut self) {
+        const ENDS: usize = 80;
+        let n_chars = self.path.chars().count();
+        if n_chars > 2 * ENDS + 1 {
+            let (first, last) = (self.path.chars().take(ENDS), self.path.chars().skip(n_chars - ENDS));
+            self.path = first.chain(['\u{2026}']).chain(last).collect();
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::verify::{fitted, layout};
-use super::{KEY, MIRROR_KEYS, Problem, Spec};
+use super::{KEY, MIRROR_KEYS, Problem, Spec, binding};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{self, Change, Edit, File, Value};
 
@@ -26,25 +25,27 @@ pub struct Stamped {
 /// its name, as [`gguf::write_atomic_checked`] does it. The mode of a file that is replaced is kept and a symbolic link
 /// followed. `progress` hears how many bytes are written, of how many.
 ///
-/// With `force`, `out` may be there already, and a spec that was fitted on another model is written all the same.
+/// With `force`, `out` may be there already, and a spec is written all the same that was fitted on another model, under
+/// another numeric contract than `numeric_contract`, or with kernels this build does not have.
 ///
 /// # Errors
-/// The spec breaks a rule, is for models of another layout, or was fitted on another model; `out` is there; a file cannot be
+/// The spec breaks a rule, is for models of another layout, or was fitted on other numbers; `out` is there; a file cannot be
 /// read or written. Then `path` and `out` are what they were.
 pub fn stamp(
     path: &Path,
     out: Option<&Path>,
     text: &[u8],
+    numeric_contract: u32,
     force: bool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Stamped> {
     let spec = Spec::parse(text)?;
     let target = destination(path, out, force)?;
     let file = File::open(path)?;
-    if let Some(problem) = layout(&file, spec.value()) {
+    if let Some(problem) = binding::layout(spec.value(), &file) {
         return Err(Error::from(problem).in_file(path));
     }
-    let overridden: Vec<_> = fitted(&file, spec.value())?.into_iter().collect();
+    let overridden = binding::problems(spec.value(), &file, numeric_contract, None)?;
     if let Some(problem) = overridden.first().filter(|_| !force) {
         return Err(Error::from(problem.clone()).in_file(path));
     }

@@ -1,10 +1,9 @@
 //! Whether what a file says about its use is sound and fits the file.
 
-use super::{KEY, MIRROR_KEYS, Problem, Spec, check, hex, model_sha256, shown};
+use super::{KEY, MIRROR_KEYS, Problem, binding, check, hex};
 use crate::error::Result;
 use crate::gguf::{File, Value};
-use crate::json::{self, Object};
-use crate::layout::is_laya;
+use crate::json;
 use sha2::{Digest as _, Sha256};
 
 /// What [`verify`] found.
@@ -19,15 +18,15 @@ pub struct Verdict {
 }
 
 /// Looks for everything that is wrong with the spec of `file`: rules it breaks, mirror keys that do not agree with it in
-/// value and type, a layout that is not the file's, a calibration that was fitted on another model, and a difference from
-/// `expected`, byte for byte, save for one line break more at its end.
+/// value and type, a layout that is not the file's, kernels this build does not have, a calibration that was fitted on
+/// another model or under another numeric contract than `numeric_contract`, and a difference from `expected`, byte for byte,
+/// save for one line break more at its end.
 ///
-/// A file without a spec has no problem, unless it has mirror keys. Mirror keys of a spec that breaks a rule are not
-/// compared: they are written anew with the next one.
+/// A file without a spec has no problem, unless it has mirror keys.
 ///
 /// # Errors
 /// The calibration is bound to a model, and the data of this one cannot be read.
-pub fn verify(file: &File, expected: Option<&[u8]>) -> Result<Verdict> {
+pub fn verify(file: &File, expected: Option<&[u8]>, numeric_contract: u32) -> Result<Verdict> {
     let text = match file.get(KEY) {
         None => {
             let stale = MIRROR_KEYS.into_iter().filter(|key| file.get(key).is_some());
@@ -41,40 +40,13 @@ pub fn verify(file: &File, expected: Option<&[u8]>) -> Result<Verdict> {
         }
     };
     let mut problems = check(text);
-    if let Ok(spec) = Spec::parse(text) {
-        problems.extend(spec.mirror_problems(file));
-    }
     // A broken rule elsewhere does not matter to these.
     if let Ok(json::Value::Object(spec)) = json::parse(text) {
-        problems.extend(layout(file, &spec));
-        problems.extend(fitted(file, &spec)?);
+        problems.extend(super::mirror_problems(&spec, file));
+        problems.extend(binding::problems(&spec, file, numeric_contract, None)?);
     }
     problems.extend(expected.and_then(|expected| difference(text, expected)));
     Ok(Verdict { stamped: true, sha256: Some(hex(&Sha256::digest(text))), problems })
-}
-
-/// A spec for models of another layout.
-pub(super) fn layout(file: &File, spec: &Object) -> Option<Problem> {
-    let fits = match spec.get("layout")?.as_str()? {
-        "laya" => is_laya(file),
-        // Any language model may be one letters are read from, but a Laya model is none.
-        "semif-letters" => !is_laya(file),
-        // Not a layout at all, which is another problem.
-        _ => true,
-    };
-    let architecture = file.get("general.architecture").map_or("not given".to_owned(), shown);
-    let message = format!("is not the layout of this file, whose general.architecture is {architecture}");
-    (!fits).then(|| problem("layout", message))
-}
-
-/// A calibration that was fitted on another model.
-pub(super) fn fitted(file: &File, spec: &Object) -> Result<Option<Problem>> {
-    let bound =
-        spec.get("calibration").and_then(|calibration| calibration.get("fitted")?.get("model_sha256")?.as_str());
-    let Some(bound) = bound else { return Ok(None) };
-    let own = model_sha256(file)?;
-    let message = format!("is that of another model, this one has {own}: fit the temperatures again on this one");
-    Ok((bound != own).then(|| problem("calibration.fitted.model_sha256", message)))
 }
 
 /// Where `text` is not `expected`.

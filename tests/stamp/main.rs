@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// Stamps without anybody watching.
 fn stamp(path: &Path, out: Option<&Path>, text: &[u8], force: bool) -> laya::Result<Stamped> {
-    spec::stamp(path, out, text, force, &mut |_, _| {})
+    spec::stamp(path, out, text, laya::kernels::NUMERIC_CONTRACT, force, &mut |_, _| {})
 }
 
 /// The names in a folder.

@@ -3,6 +3,7 @@
 use crate::random::SplitMix64 as Random;
 use crate::{model, names, stamp};
 use laya::gguf::File;
+use laya::kernels::NUMERIC_CONTRACT;
 use laya::spec::{self, KEY, Spec, model_sha256};
 use std::fs;
 
@@ -60,7 +61,7 @@ fn a_calibration_belongs_to_the_model_it_was_fitted_on() {
     assert!(stamped.overridden.is_empty());
     let file = File::open(&a).unwrap();
     assert_eq!(model_sha256(&file).unwrap(), own, "stamping makes no other model of it");
-    assert!(spec::verify(&file, None).unwrap().problems.is_empty());
+    assert!(spec::verify(&file, None, NUMERIC_CONTRACT).unwrap().problems.is_empty());
 
     let before = fs::read(&b).unwrap();
     let error = stamp(&b, None, text.as_bytes(), false).unwrap_err().to_string();
@@ -70,7 +71,7 @@ fn a_calibration_belongs_to_the_model_it_was_fitted_on() {
     assert_eq!(stamped.overridden.len(), 1);
     let file = File::open(&b).unwrap();
     assert_eq!(Spec::embedded(&file).unwrap().unwrap().text(), text.as_bytes());
-    assert_eq!(spec::verify(&file, None).unwrap().problems, stamped.overridden);
+    assert_eq!(spec::verify(&file, None, NUMERIC_CONTRACT).unwrap().problems, stamped.overridden);
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn verify_lists_every_problem() {
         writer.set("general.architecture", "laya");
         set.iter().for_each(|(key, value)| writer.set(*key, value.clone()));
         let file = File::from_bytes(writer.to_bytes(|_, _| Ok(())).unwrap()).unwrap();
-        let verdict = spec::verify(&file, expected).unwrap();
+        let verdict = spec::verify(&file, expected, NUMERIC_CONTRACT).unwrap();
         let paths: Vec<_> = verdict.problems.iter().map(|problem| problem.path.clone()).collect();
         (verdict.stamped, verdict.sha256.is_some(), paths)
     };

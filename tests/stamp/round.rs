@@ -4,6 +4,7 @@ use crate::model;
 use crate::random::SplitMix64 as Random;
 use crate::{names, stamp};
 use laya::gguf::{File, TensorType, Value, Writer};
+use laya::kernels::NUMERIC_CONTRACT;
 use laya::spec::{self, KEY, MIRROR_KEYS, Spec};
 use std::fs;
 use std::path::Path;
@@ -83,7 +84,7 @@ fn random_specs_are_read_as_they_were_written_and_models_stay_what_they_are() {
         assert_eq!((spec.sha256(), spec.mirrors().len()), (stamped.sha256, n_mirrors(&new)));
         assert_same_model(&old, &new);
         assert_places(&old, &new);
-        assert!(spec::verify(&new, Some(&text)).unwrap().problems.is_empty());
+        assert!(spec::verify(&new, Some(&text), NUMERIC_CONTRACT).unwrap().problems.is_empty());
         if i % 50 == 0 {
             assert_eq!(run(&["get", "--bare"], written), (Some(0), text.clone()));
             assert_eq!(run(&["get"], written), (Some(0), [&text[..], b"\n"].concat()));

@@ -276,7 +276,7 @@ fn identity(file: &File, engine: &Engine) -> Result<Identity> {
 /// The spec in `path`.
 fn read_spec(path: &Path) -> Result<Spec> {
     let input = Input::from(path.to_owned());
-    Spec::parse(&input.read()?).map_err(|error| error.in_file(input.name()))
+    Spec::parse(&input.read_spec()?).map_err(|error| error.in_file(input.name()))
 }
 
 /// The spec of a model file: its own, else the default one.

@@ -9,16 +9,11 @@ mod value;
 mod verify;
 
 use super::exit;
-use super::input::Input;
-use crate::error::Result;
 use crate::spec::KEY;
 use std::path::Path;
 use std::process::ExitCode;
 
 const TOOL: &str = "gguf-spec";
-
-/// Longest spec that is read, in bytes. One of a few hundred temperatures has some ten thousand.
-const MAX_SPEC_BYTES: usize = 1 << 20;
 
 const ABOUT: &str = "Says what model files are, and reads, writes and checks their decision.spec";
 
@@ -76,11 +71,6 @@ pub fn main() -> ExitCode {
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Schema(arguments) => schema::schema(&arguments),
     })
-}
-
-/// Reads the bytes of a spec; - is standard input.
-fn read_spec(path: &Path) -> Result<Vec<u8>> {
-    Input::from(path.to_owned()).read_within(MAX_SPEC_BYTES, "a spec")
 }
 
 /// What is said about a model file without a spec.

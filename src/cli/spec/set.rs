@@ -1,12 +1,13 @@
 //! `gguf-spec set`: another spec for a model file, or none.
 
-use super::{EXIT_HELP, TOOL, read_spec, unstamped};
+use super::{EXIT_HELP, TOOL, unstamped};
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::input::Input;
 use crate::cli::progress::Progress;
 use crate::cli::stderr;
 use crate::cli::stdout::Stdout;
 use crate::error::{Error, ErrorKind};
+use crate::kernels::NUMERIC_CONTRACT;
 use crate::spec::{self, KEY};
 use std::path::{Path, PathBuf};
 
@@ -42,7 +43,8 @@ pub(super) struct SetArguments {
     /// Write a copy and leave MODEL as it is
     #[arg(short, long, value_name = "OUT.gguf")]
     out: Option<PathBuf>,
-    /// Replace OUT if it is there, and write a spec even if it was fitted on another model
+    /// Replace OUT if it is there, and write a spec even if it was fitted on other numbers than this
+    /// model gives here
     #[arg(long)]
     force: bool,
     /// Take the spec out of the model file instead
@@ -56,7 +58,8 @@ pub(super) fn set(arguments: &SetArguments) -> Result<Exit, Stop> {
     let written = out.as_deref().unwrap_or(model);
     // clap asks for a spec unless it is to be removed.
     let Some(spec) = spec else { return remove(model, out.as_deref(), *force, written) };
-    let text = read_spec(spec)?;
+    let spec = Input::from(spec.clone());
+    let text = spec.read_spec()?;
     let problems = spec::check(&text);
     if !problems.is_empty() {
         for problem in &problems {
@@ -64,10 +67,12 @@ pub(super) fn set(arguments: &SetArguments) -> Result<Exit, Stop> {
         }
         let n = problems.len();
         let message = format!("is not a spec: {n} problem{}; nothing was written", if n == 1 { "" } else { "s" });
-        return Err(Error::new(ErrorKind::Spec, message).in_file(Input::from(spec.clone()).name()).into());
+        return Err(Error::new(ErrorKind::Spec, message).in_file(spec.name()).into());
     }
     let progress = Progress::over_bytes();
-    let stamped = spec::stamp(model, out.as_deref(), &text, *force, &mut |done, total| progress.written(done, total))?;
+    let stamped = spec::stamp(model, out.as_deref(), &text, NUMERIC_CONTRACT, *force, &mut |done, total| {
+        progress.written(done, total)
+    })?;
     drop(progress);
     for problem in &stamped.overridden {
         stderr::note(TOOL, &format!("written in spite of this: {problem}"));

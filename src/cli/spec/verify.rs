@@ -1,18 +1,21 @@
 //! `gguf-spec verify`: everything that is wrong with the spec of a model file.
 
-use super::{EXIT_HELP, read_spec, unstamped};
+use super::{EXIT_HELP, unstamped};
 use crate::cli::exit::{Exit, Stop};
+use crate::cli::input::Input;
 use crate::cli::stderr;
 use crate::cli::stdout::Stdout;
 use crate::gguf::File;
 use crate::json::{Object, Value};
+use crate::kernels::NUMERIC_CONTRACT;
 use crate::spec::{self, KEY, Verdict};
 use std::path::{Path, PathBuf};
 
 const LONG_ABOUT: &str = "\
 Lists everything that is wrong with the spec of a model file: rules it breaks, keys that repeat it
 and say something else (decision.spec_version, .layout, .model_id, .model_version), a layout that
-is not the file's, and a calibration that was fitted on another model. With SPEC, also whether it
+is not the file's, and a calibration that was fitted on another model, under another numeric
+contract or with kernels that this build does not have. With SPEC, also whether it
 is this one, byte for byte; SPEC may end in the line break that get adds.";
 
 /// Arguments of `gguf-spec verify`.
@@ -35,8 +38,8 @@ pub(super) struct VerifyArguments {
 pub(super) fn verify(arguments: &VerifyArguments) -> Result<Exit, Stop> {
     let VerifyArguments { model, spec, json } = arguments;
     let file = File::open(model)?;
-    let expected = spec.as_deref().map(read_spec).transpose()?;
-    let verdict = spec::verify(&file, expected.as_deref())?;
+    let expected = spec.clone().map(|spec| Input::from(spec).read_spec()).transpose()?;
+    let verdict = spec::verify(&file, expected.as_deref(), NUMERIC_CONTRACT)?;
     let is_ok = verdict.stamped && verdict.problems.is_empty();
     if *json {
         Stdout::open().line(to_json(model, &verdict, is_ok).dumps_indent(2))?;
