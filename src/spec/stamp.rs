@@ -47,7 +47,8 @@ pub fn stamp(
     }
     let overridden = binding::problems(spec.value(), &file, numeric_contract, None)?;
     if let Some(problem) = overridden.first().filter(|_| !force) {
-        return Err(Error::from(problem.clone()).in_file(path));
+        let message = format!("{}. Fit it again on this one, or write it all the same with --force", problem.message);
+        return Err(Error::from(Problem { message, ..problem.clone() }).in_file(path));
     }
     let mirrors = spec.mirrors();
     let stale = MIRROR_KEYS.into_iter().filter(|key| mirrors.iter().all(|(given, _)| given != key));

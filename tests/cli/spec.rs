@@ -129,5 +129,28 @@ fn a_spec_that_cannot_be_used_says_where_and_what_to_do() {
     assert_eq!(code, Some(64), "{stderr}");
     let (code, _, stderr) = run(laya_cli(&["-f", "-", "--spec", "nowhere.json"]), REQUEST);
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("nowhere.json: cannot read"), "{stderr}");
+    assert!(stderr.contains("nowhere.json: cannot open"), "{stderr}");
+}
+
+#[test]
+fn a_spec_comes_from_standard_input_when_the_requests_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let request = folder.path().join("request.json");
+    std::fs::write(&request, REQUEST).unwrap();
+    let spec = br#"{"spec_version": 1, "layout": "laya", "calibration": {"method": "none", "version": "off"}}"#;
+    let (code, stdout, stderr) = run(laya_cli(&["--spec", "-", "-f", request.to_str().unwrap()]), spec);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert_eq!(parsed(&stdout).get("runtime").unwrap().get("calibration").and_then(Value::as_str), Some("off"));
+    let (code, _, stderr) = run(laya_cli(&["--spec", "-", "-f", request.to_str().unwrap()]), b"{}");
+    assert_eq!(code, Some(1));
+    assert!(stderr.starts_with("laya-cli: error: standard input: spec_version: is missing"), "{stderr}");
+    for (arguments, says) in [
+        (&["--spec", "-", "--jsonl", "-"][..], "cannot both come from standard input"),
+        (&["--spec", "x.json", "--tokenize", "-"], "cannot be used with"),
+        (&["--unrounded", "--tokenize", "-"], "cannot be used with"),
+    ] {
+        let (code, _, stderr) = run(laya_cli(arguments), b"");
+        assert_eq!(code, Some(64), "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+    }
 }

@@ -65,7 +65,11 @@ fn a_calibration_belongs_to_the_model_it_was_fitted_on() {
 
     let before = fs::read(&b).unwrap();
     let error = stamp(&b, None, text.as_bytes(), false).unwrap_err().to_string();
-    assert!(error.contains("b.gguf: calibration.fitted.model_sha256: is that of another model"), "{error}");
+    assert!(error.contains("b.gguf: calibration.fitted.model_sha256: is "), "{error}");
+    assert!(
+        error.contains("fitted on another one. Fit it again on this one, or write it all the same with --force"),
+        "{error}"
+    );
     assert!(fs::read(&b).unwrap() == before);
     let stamped = stamp(&b, None, text.as_bytes(), true).unwrap();
     assert_eq!(stamped.overridden.len(), 1);
