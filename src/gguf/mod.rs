@@ -19,6 +19,7 @@ mod edit;
 mod file;
 mod map;
 mod read;
+mod snapshot;
 mod strings;
 mod tensor;
 mod value;
@@ -27,10 +28,11 @@ mod write;
 #[cfg(test)]
 mod broken;
 
-pub use atomic::{check_destination, sync_directory, write_atomic, write_atomic_checked};
+pub use atomic::{Output, Replace, check_destination, sync_directory, write_atomic, write_atomic_checked};
 pub use edit::{Change, Edit};
 pub use file::File;
 pub use map::Map;
+pub use snapshot::{Owner, Ownership, Snapshot};
 pub use strings::Strings;
 pub use tensor::{TensorInfo, TensorType};
 pub use value::{Array, Value};
