@@ -75,7 +75,7 @@ fn stamping_a_damaged_file_is_an_error_or_done() {
         match stamp(&path, None, &text, random.below(2) == 0) {
             Ok(_) => {
                 assert!(File::open(&path).unwrap().string(KEY).unwrap().unwrap() == text);
-                assert!(unstamp(&path, None, false, &mut |_, _| {}).unwrap());
+                assert!(unstamp(&path, None, false, &mut |_, _| {}).unwrap().is_some());
                 done += 1;
             }
             Err(error) => {

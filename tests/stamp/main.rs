@@ -4,6 +4,7 @@
 
 mod damage;
 mod interrupt;
+mod meanwhile;
 mod model;
 #[path = "../mutation/mod.rs"]
 mod mutation;

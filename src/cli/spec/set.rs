@@ -7,6 +7,7 @@ use crate::cli::progress::Progress;
 use crate::cli::stderr;
 use crate::cli::stdout::Stdout;
 use crate::error::{Error, ErrorKind};
+use crate::gguf::{Owner, Ownership};
 use crate::kernels::NUMERIC_CONTRACT;
 use crate::spec::{self, KEY};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,11 @@ first: what breaks a rule is not written. Only decision.spec and the keys that r
 readers (decision.spec_version, .layout, .model_id, .model_version) change; every other key and
 the tensors stay byte for byte. The file is written beside the one it replaces, read back, compared
 and renamed: when anything fails the old file is what it was. When interrupted, a temporary
-MODEL.gguf.*.tmp may stay beside it, to be deleted.";
+MODEL.gguf.*.tmp may stay beside it, to be deleted.
+
+MODEL keeps its mode, and its owner and group where that is permitted; other hard links to it keep
+the old content, and ACLs and extended attributes are not copied. If somebody else changes MODEL
+meanwhile nothing is written. A new OUT gets the mode of MODEL, less what the umask takes away.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,6 +82,7 @@ pub(super) fn set(arguments: &SetArguments) -> Result<Exit, Stop> {
     for problem in &stamped.overridden {
         stderr::note(TOOL, &format!("written in spite of this: {problem}"));
     }
+    note_lost(stamped.ownership, written);
     let path = stderr::printable(&written.display().to_string());
     Stdout::open().line(format!("{path}: {KEY} sha256 {}", stamped.sha256))?;
     Ok(Exit::Done)
@@ -86,10 +92,20 @@ fn remove(model: &Path, out: Option<&Path>, force: bool, written: &Path) -> Resu
     let progress = Progress::over_bytes();
     let removed = spec::unstamp(model, out, force, &mut |done, total| progress.written(done, total))?;
     drop(progress);
-    if !removed {
+    let Some(ownership) = removed else {
         stderr::line(&unstamped(model));
         return Ok(Exit::Failed);
-    }
+    };
+    note_lost(ownership, written);
     Stdout::open().line(format!("{}: {KEY} removed", stderr::printable(&written.display().to_string())))?;
     Ok(Exit::Done)
+}
+
+/// Says so when the file does not belong to whom it did.
+fn note_lost(ownership: Ownership, written: &Path) {
+    if let Ownership::Lost { was, is } = ownership {
+        let pair = |Owner { user, group }: Owner| format!("{user}:{group}");
+        let (path, was, is) = (written.display(), pair(was), pair(is));
+        stderr::note(TOOL, &format!("{path}: owner and group could not be kept: they were {was} and are {is}"));
+    }
 }
