@@ -27,7 +27,7 @@ fn model() -> (tempfile::TempDir, PathBuf) {
 /// Stamps while `others` do something, once; what is said about it.
 fn stamp_while(path: &Path, out: Option<&Path>, force: bool, mut others: impl FnMut()) -> Result<(), String> {
     let mut n_calls = 0;
-    let stamped = spec::stamp(path, out, SPEC, force, &mut |_, _| {
+    let stamped = spec::stamp(path, out, SPEC, laya::kernels::NUMERIC_CONTRACT, force, &mut |_, _| {
         if n_calls == 0 {
             others();
         }
