@@ -272,7 +272,6 @@ fn every_other_layout_is_refused_by_name() {
         ("qwen35", "nimble"),
         ("clef", "clef"),
         ("modern-bert", "kev"),
-        ("laya2", "laya"),
     ] {
         let error = refusal(&named(architecture, Some(kind)));
         assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -280,6 +279,14 @@ fn every_other_layout_is_refused_by_name() {
         for part in [&format!("key {architecture}.decision.type"), kind, "llama.cpp's layout", "llama-server"] {
             assert!(message.contains(part), "{message:?} does not say {part:?}");
         }
+    }
+    // What no llama.cpp answers with is not said to be.
+    for (architecture, kind) in [("laya2", "laya"), ("modern-bert", "lev2"), ("clef", "clef2")] {
+        let message = refusal(&named(architecture, Some(kind))).to_string();
+        for part in [&format!("key {architecture}.decision.type"), kind, architecture, "not a laya GGUF"] {
+            assert!(message.contains(part), "{message:?} does not say {part:?}");
+        }
+        assert!(!message.contains("llama"), "{message}");
     }
     for (architecture, parts) in [
         ("modern-bert", ["encoder without a decision head", "llama.cpp", "laya-convert"]),

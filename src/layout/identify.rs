@@ -125,12 +125,12 @@ impl Calibration {
 }
 
 impl Identity {
-    /// What gives answers with this file: nothing where tensors are missing, and this toolbox only where nothing was
-    /// found.
+    /// What gives answers with this file: nothing where tensors are missing or there are none at all, and this toolbox
+    /// only where nothing was found.
     pub fn runners(&self) -> impl Iterator<Item = Runner> + '_ {
         let runs = |runner: &Runner| match runner {
             Runner::ThisToolbox => self.findings.is_empty(),
-            _ => self.complete != Some(false),
+            _ => self.complete != Some(false) && self.sizes.n_tensors > 0,
         };
         self.kind.runners().iter().copied().filter(runs)
     }

@@ -9,8 +9,12 @@ use crate::gguf::File;
 
 /// The key that names the architecture.
 pub(super) const ARCHITECTURE: &str = "general.architecture";
-/// The architecture of llama.cpp's Clef models.
+/// The architecture of llama.cpp's Clef models, and their kind of decision model.
 const CLEF: &str = "clef";
+/// The architectures for which llama.cpp (build b11434) has decision models,
+const DECIDING: [&str; 3] = [MODERN_BERT, CLEF, "qwen35"];
+/// and the kinds of them it answers with. It refuses a file that names another.
+const FAMILIES: [&str; 6] = [upstream::LAYA_TYPE, CLEF, "openjev", "lev", "kev", "nimble"];
 
 /// A layout of GGUF files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -189,8 +193,8 @@ impl Kind {
                 let bare = matches!(file.str(upstream::TEMPLATE), Ok(Some(row)) if !upstream::is_row_of_laya(row));
                 if bare { Self::ModernBertBare } else { Self::ModernBert }
             }
-            (CLEF, _) => Self::Clef,
-            (_, Some(_)) => Self::OtherDecision,
+            (CLEF, None | Some(CLEF)) => Self::Clef,
+            (_, Some(family)) if DECIDING.contains(&architecture) && FAMILIES.contains(&family) => Self::OtherDecision,
             (MODERN_BERT, None) => Self::Encoder,
             ("ggmlc", None) => Self::Ggmlc,
             ("julia1", None) => Self::Julia,
@@ -210,10 +214,19 @@ impl Kind {
             Ok(None) => return file.error("not a laya GGUF: general.architecture is missing"),
             Err(error) => return error,
         };
-        if self == Self::Unknown {
-            return file.error(format!("not a laya GGUF: the architecture is {architecture:?}"));
-        }
         let key = decision_key(architecture);
+        if self == Self::Unknown {
+            return match file.str(&key) {
+                Ok(Some(family)) => {
+                    let message = format!(
+                        "not a laya GGUF: is {family:?}, and this build knows no such kind of decision model of the \
+                         architecture {architecture:?}"
+                    );
+                    file.error(message).at_key(key)
+                }
+                _ => file.error(format!("not a laya GGUF: the architecture is {architecture:?}")),
+            };
+        }
         match file.str(&key) {
             Ok(Some(upstream::LAYA_TYPE)) if self == Self::ModernBertBare => {
                 unsupported(message).at_key(upstream::TEMPLATE)

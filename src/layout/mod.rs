@@ -70,12 +70,7 @@ impl View<'_> {
 /// Whether `file` is, by its keys, a Laya model in a layout that [`read`] reads; whether it is a sound one is for `read` to
 /// say.
 pub fn is_laya(file: &File) -> bool {
-    let text = |key| file.str(key).ok().flatten();
-    match text("general.architecture") {
-        Some(LAYA) => true,
-        Some(MODERN_BERT) => text(upstream::TYPE) == Some(upstream::LAYA_TYPE),
-        _ => false,
-    }
+    Kind::of(file).is_ok_and(|kind| kind.runners().contains(&Runner::ThisToolbox))
 }
 
 /// Recognizes the layout of `file`.
