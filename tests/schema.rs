@@ -13,7 +13,7 @@ use jsonschema::Validator;
 use laya::json;
 use laya::request::{Limits, Request, RequestError};
 use laya::schema::Schema;
-use laya::spec;
+use laya::spec::{self, Problem};
 use mutation::mutate_json;
 use random::SplitMix64 as Random;
 use serde_json::{Value, json};
@@ -106,6 +106,121 @@ fn the_published_spec_cases() {
     assert_eq!((cases.len(), n_beyond), (98, BEYOND_SCHEMA.len()));
 }
 
+/// The rule of a spec that JSON Schema has no words for and that this is a problem of, as the schema's description names
+/// it; `None` for a problem a schema can see.
+fn beyond_schema(problem: &Problem) -> Option<&'static str> {
+    let Problem { path, message } = problem;
+    let reversed = |bucket: &str| {
+        let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.len() <= 9);
+        bucket.split_once('-').is_some_and(|(a, b)| number(a).zip(number(b)).is_some_and(|(a, b)| a > b))
+    };
+    let integer = message == "must be the integer 1, not 1.0"
+        || message.starts_with("must be an integer from 0 to 2147483647, not ") && message.ends_with(".0");
+    // A schema sees how many there are and each alone.
+    let two_numbers = message.starts_with("must be two numbers, lowest and highest, ")
+        && matches!(message.split_once(", not [").map(|(_, given)| given.split(',').count()), Some(2));
+    [
+        (integer, "integers are written without a point"),
+        (message.starts_with("an integer outside 64 bits"), "everywhere fit 64 bits"),
+        (message.starts_with("a number too large for a double"), "other numbers a double"),
+        (message.starts_with("arrays and objects are nested too deeply"), "arrays and objects lie at most 128 deep"),
+        (message.starts_with("half of a surrogate pair"), "text has no lone surrogates"),
+        (two_numbers, "the lower end of a clamp or bucket is not above its upper end"),
+        (
+            message.starts_with("is no number of options") && path.rsplit('.').next().is_some_and(reversed),
+            "the lower end of a clamp or bucket is not above its upper end",
+        ),
+        (
+            message.ends_with(", and the calibration is required"),
+            "a required calibration has a temperature for every question type and number of options",
+        ),
+        (
+            message.starts_with("noul labels must map exactly"),
+            "the labels of a router question differ after white space is stripped",
+        ),
+        (message.ends_with(" bytes; a spec has at most 1048576"), "the text has at most 1048576 bytes"),
+    ]
+    .into_iter()
+    .find_map(|(is, rule)| is.then_some(rule))
+}
+
+#[track_caller]
+fn assert_beyond_spec_schema(text: &[u8]) {
+    for problem in spec::check(text) {
+        let named = beyond_schema(&problem);
+        assert!(named.is_some(), "the schema accepts what is refused: {problem} in {}", String::from_utf8_lossy(text));
+    }
+}
+
+#[test]
+fn the_schema_names_the_rules_it_has_no_words_for() {
+    let (validator, description) = (validator("spec"), schema("spec")["description"].as_str().unwrap().to_owned());
+    let whole = |fields: &str| format!(r#"{{"spec_version": 1, "layout": "laya", {fields}}}"#);
+    let calibrated = |fields: &str| whole(&format!(r#""calibration": {{"method": "temperature", {fields}}}"#));
+    let temperature = |given: &str| calibrated(&format!(r#""temperature": {{"choice": {given}}}"#));
+    let labels = r#"{"type": "noul", "instructions": "i", "labels": {"true": "a", "false": " a"}}"#;
+    let deep = format!(r#""x": {}1{}"#, "[".repeat(128), "]".repeat(128));
+    // What the reader of the validator does not read is for readers that do.
+    for (text, rule, is_read) in [
+        (r#"{"spec_version": 1.0, "layout": "laya"}"#.into(), "integers are written without a point", true),
+        (whole(r#""limits": {"max_options": 4.0}"#), "integers are written without a point", true),
+        (whole(r#""x": 18446744073709551616"#), "everywhere fit 64 bits", true),
+        (whole(r#""x": [-9223372036854775809]"#), "everywhere fit 64 bits", true),
+        (whole(r#""x": 1e400"#), "other numbers a double", false),
+        (whole(&deep), "arrays and objects lie at most 128 deep", false),
+        (whole(r#""x": "\ud800""#), "text has no lone surrogates", false),
+        (calibrated(r#""clamp": [2, 1]"#), "the lower end of a clamp or bucket is not above its upper end", true),
+        (temperature(r#"{"5-3": 1}"#), "the lower end of a clamp or bucket is not above its upper end", true),
+        (
+            calibrated(r#""required": true, "temperature": {"all": {"2": 1}}"#),
+            "a required calibration has a temperature for every question type and number of options",
+            true,
+        ),
+        (
+            whole(&format!(r#""router": {{"question": {labels}}}"#)),
+            "the labels of a router question differ after white space is stripped",
+            true,
+        ),
+        (whole(&format!(r#""x": "{}""#, "x".repeat(1 << 20))), "the text has at most 1048576 bytes", true),
+    ] {
+        let problems = spec::check(text.as_bytes());
+        let shown = &text[..text.len().min(200)];
+        assert!(!problems.is_empty(), "{shown}");
+        assert!(problems.iter().all(|problem| beyond_schema(problem) == Some(rule)), "{problems:?} in {shown}");
+        assert!(description.contains(rule), "{rule:?} is not named");
+        match serde_json::from_str::<Value>(&text) {
+            Ok(value) => assert!(is_read && validator.is_valid(&value), "the schema can say it after all: {shown}"),
+            Err(error) => assert!(!is_read, "{error} in {shown}"),
+        }
+    }
+}
+
+#[test]
+fn buckets_are_judged_as_the_tools_judge_them() {
+    let (validator, mut random) = (validator("spec"), Random(97));
+    let mut names: Vec<String> =
+        ["4294967296", "5-4294967296", "0000000004", "999999999", "1000000000+", "*", "", "4\n"]
+            .map(str::to_owned)
+            .to_vec();
+    names.extend((0..4000).map(|_| {
+        let pieces = ["*", "+", "-", "7", "42", "999999999", "1234567890", "\u{663}", " "];
+        (0..random.below(5)).map(|_| pieces[random.below(pieces.len())]).collect()
+    }));
+    let (mut accepted, mut refused) = (0, 0);
+    for name in names {
+        let spec = json!({"spec_version": 1, "layout": "laya",
+            "calibration": {"method": "temperature", "temperature": {"choice": {&name: 1}}}});
+        let text = spec.to_string();
+        match (spec::check(text.as_bytes()).is_empty(), validator.is_valid(&spec)) {
+            (true, true) => accepted += 1,
+            (false, false) => refused += 1,
+            (false, true) => assert_beyond_spec_schema(text.as_bytes()),
+            (true, false) => panic!("the schema refuses what loads: {name:?}"),
+        }
+    }
+    assert!(accepted > 300 && refused > 500, "{accepted} {refused}");
+}
+
 /// Specs with everything in them.
 const SPECS: [&str; 3] = [
     r#"{"spec_version": 1, "model_id": "a/b", "model_version": "1.0.0", "layout": "laya",
@@ -145,6 +260,7 @@ fn the_schema_refuses_no_spec_that_loads() {
             assert_accepts(&validator, &value, &String::from_utf8_lossy(&text));
             loads += 1;
         } else if validator.is_valid(&value) {
+            assert_beyond_spec_schema(&text);
             beyond += 1;
         } else {
             refused += 1;

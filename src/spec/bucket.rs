@@ -14,10 +14,11 @@ pub(super) enum Bucket {
 }
 
 impl Bucket {
-    /// Reads the name of a bucket. Counts are decimal digits and nothing else.
+    /// Reads the name of a bucket. Counts are one to nine decimal digits and nothing else, a limit a pattern can have too.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let count = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let digits = text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit());
+            // No digit at all is no number.
             text.parse().ok().filter(|_| digits)
         };
         if name == "*" {
@@ -81,6 +82,11 @@ mod tests {
             ("3 -5", None),
             ("3\u{2013}5", None),
             ("\u{0663}", None),
+            ("999999999", Some(Exactly(999_999_999))),
+            ("000000002+", Some(AtLeast(2))),
+            ("1000000000", None),
+            ("0000000002", None),
+            ("2-1000000000", None),
             ("4294967296", None),
             ("**", None),
         ] {
