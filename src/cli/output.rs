@@ -1,5 +1,6 @@
 //! What `laya-cli` prints about an answered request.
 
+use super::escape;
 use crate::engine::{Engine, QuestionResult, Response};
 use crate::json::{Object, Value};
 use crate::kernels::NUMERIC_CONTRACT;
@@ -40,10 +41,33 @@ fn runtime(engine: &Engine) -> Object {
     runtime
 }
 
+/// An object that is printed. It quotes the model file, which may come from anybody, so that what would act on a terminal
+/// is escaped; it is the same value.
+#[derive(Debug)]
+pub(super) struct Output(Value);
+
+impl From<Value> for Output {
+    fn from(value: Value) -> Self {
+        Self(value)
+    }
+}
+
+impl Output {
+    /// On one line.
+    pub(super) fn dumps_compact(&self) -> String {
+        escape::json(&self.0.dumps_compact())
+    }
+
+    /// On many, `n` spaces a level.
+    pub(super) fn dumps_indent(&self, n: usize) -> String {
+        escape::json(&self.0.dumps_indent(n))
+    }
+}
+
 /// The output object: `[id,] model, state, questions, per_question, answers, usage, runtime`.
 ///
 /// Numbers of the model are float32, widened to double and printed in the shortest form that reads back as that double.
-pub(super) fn answered(report: &Report, request: Request, response: Response) -> Value {
+pub(super) fn answered(report: &Report, request: Request, response: Response) -> Output {
     let mut output = Object::new();
     if let Some(id) = request.id {
         output.insert("id", id);
@@ -61,7 +85,7 @@ pub(super) fn answered(report: &Report, request: Request, response: Response) ->
     output.insert("answers", answers);
     output.insert("usage", response.usage.to_json());
     output.insert("runtime", report.runtime.clone());
-    Value::Object(output)
+    Output(Value::Object(output))
 }
 
 /// What the model read and computed for one question.

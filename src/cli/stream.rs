@@ -3,7 +3,7 @@
 use super::exit::{Exit, Stop};
 use super::input::Input;
 use super::line::{self, Line, Lines};
-use super::output::{self, Report};
+use super::output::{self, Output, Report};
 use super::progress::Progress;
 use super::queue::{Feed, queue};
 use super::stderr;
@@ -38,14 +38,14 @@ struct FailedLine {
     message: String,
 }
 
-impl From<FailedLine> for Value {
+impl From<FailedLine> for Output {
     fn from(failed: FailedLine) -> Self {
         let mut line = Object::new();
         if let Some(id) = failed.id {
             line.insert("id", id);
         }
         line.insert("error", failed.message);
-        Self::Object(line)
+        Value::Object(line).into()
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) fn answer(tool: &str, engine: Engine, report: &Report, input: &Input)
         for (position, answer) in answers(&engine, report, read) {
             n_lines += 1;
             n_failed += u64::from(answer.is_err());
-            stdout.line(answer.unwrap_or_else(Value::from).dumps_compact())?;
+            stdout.line(answer.unwrap_or_else(Output::from).dumps_compact())?;
             progress.at(position, n_lines, n_failed);
         }
     }
@@ -137,7 +137,7 @@ fn answers(
     engine: &Engine,
     report: &Report,
     read: Vec<Read>,
-) -> impl Iterator<Item = (u64, Result<Value, FailedLine>)> {
+) -> impl Iterator<Item = (u64, Result<Output, FailedLine>)> {
     let mut prepared = Vec::new();
     let mut lines = Vec::with_capacity(read.len());
     for Read { position, outcome } in read {
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_failed_line_echoes_its_id_first() {
         let failed = FailedLine { id: Some(Value::from(7_i64)), message: "no \"state\"".into() };
-        assert_eq!(Value::from(failed).dumps_compact(), r#"{"id":7,"error":"no \"state\""}"#);
+        assert_eq!(Output::from(failed).dumps_compact(), r#"{"id":7,"error":"no \"state\""}"#);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::{EXIT_HELP, unstamped};
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::input::Input;
-use crate::cli::stderr;
 use crate::cli::stdout::Stdout;
+use crate::cli::{escape, stderr};
 use crate::gguf::File;
 use crate::json::{Object, Value};
 use crate::kernels::NUMERIC_CONTRACT;
@@ -42,7 +42,8 @@ pub(super) fn verify(arguments: &VerifyArguments) -> Result<Exit, Stop> {
     let verdict = spec::verify(&file, expected.as_deref(), NUMERIC_CONTRACT)?;
     let is_ok = verdict.stamped && verdict.problems.is_empty();
     if *json {
-        Stdout::open().line(to_json(model, &verdict, is_ok).dumps_indent(2))?;
+        // Problems quote the file.
+        Stdout::open().line(escape::json(&to_json(model, &verdict, is_ok).dumps_indent(2)))?;
     } else {
         for problem in &verdict.problems {
             stderr::line(&format!("FAIL {problem}"));
