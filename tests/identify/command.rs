@@ -4,8 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use laya::convert::{Layout, Outtype};
+use laya::engine::{self, Engine};
 use laya::gguf::{File, Value, Writer};
 use laya::json;
+use laya::kernels::NUMERIC_CONTRACT;
+use laya::spec;
 use sha2::{Digest as _, Sha256};
 
 use crate::{converted, edited, file, gguf_spec, same, text};
@@ -65,7 +68,8 @@ fn the_command_line_tells_the_stamp_and_the_hash() {
         assert_eq!(state(&value, key).as_deref(), Some(expected), "{key}");
     }
     let told = gguf_spec(&["identify"], &[&path]);
-    for line in ["  decision.spec stamped, atomic/router-laya 1.0.0\n", "  calibration   temperature, fit-7\n"] {
+    for line in ["  decision.spec stamped, atomic/router-laya 1.0.0\n", "  calibration   temperature (version fit-7)\n"]
+    {
         assert!(text(&told.stdout).contains(line), "{}", text(&told.stdout));
     }
 
@@ -87,6 +91,116 @@ fn the_command_line_tells_the_stamp_and_the_hash() {
             "{}",
             text(&told.stdout)
         );
+    }
+}
+
+/// `file` with a spec in it.
+fn with_spec(file: &File, spec: &str) -> File {
+    let mut copy = Writer::new();
+    file.keys().for_each(|(key, value)| copy.set(key, value.clone()));
+    copy.set(spec::KEY, spec);
+    for tensor in file.tensors() {
+        copy.add_tensor(&*tensor.name, &tensor.shape, tensor.ty).unwrap();
+    }
+    let mut data = file.tensors().iter().map(|tensor| file.tensor_data(tensor));
+    let bytes = copy.to_bytes(|_, out| {
+        out.write_all(data.next().unwrap()).unwrap();
+        Ok(())
+    });
+    File::from_bytes(bytes.unwrap()).unwrap()
+}
+
+fn calibrated(fields: &str) -> String {
+    format!(
+        r#"{{"spec_version": 1, "layout": "laya", "calibration": {{"method": "temperature", "temperature": {{"all": 2}},
+            {fields}}}}}"#
+    )
+}
+
+/// A spec; what is found wrong with it with and without a look at the tensors; which model it was fitted on.
+type SpecCase = (String, &'static str, &'static str, [&'static str; 2]);
+
+#[test]
+fn a_spec_that_is_refused_keeps_a_file_from_being_run() {
+    const ANOTHER_MODEL: &str = "key decision.spec: calibration.fitted.model_sha256: is 00";
+    const ANOTHER_CONTRACT: &str = "key decision.spec: calibration.fitted.numeric_contract: is 2,";
+    let dir = tempfile::tempdir().unwrap();
+    for layout in [Layout::Laya, Layout::ModernBert] {
+        let plain = converted("tiny-mmbert", Outtype::F16, layout);
+        let own = spec::model_sha256(&plain).unwrap();
+        let other = "0".repeat(64);
+        let fitted = |hash: &str, contract: u32| {
+            calibrated(&format!(r#""fitted": {{"model_sha256": "{hash}", "numeric_contract": {contract}}}"#))
+        };
+        let whole = |fields: &str| format!(r#"{{"spec_version": 1, "layout": "laya", {fields}}}"#);
+        let cases: [SpecCase; 10] = [
+            (whole(r#""x": 1"#), "", "", ["null"; 2]),
+            (whole(r#""plan": {"kernels": "default"}"#), "", "", ["null"; 2]),
+            (whole(r#""confidence": "low""#), "key decision.spec: confidence: ", "key decision.spec: ", ["absent"; 2]),
+            (whole(r#""plan": {"kernels": "blas"}"#), "plan.kernels: is \"blas\"", "plan.kernels: ", ["null"; 2]),
+            (r#"{"spec_version": 1, "layout": "semif-letters"}"#.into(), "layout: is", "layout: is", ["null"; 2]),
+            (fitted(&own, NUMERIC_CONTRACT), "", "", ["\"this model\"", "\"not checked\""]),
+            (fitted(&other, NUMERIC_CONTRACT), ANOTHER_MODEL, "", ["\"another model\"", "\"not checked\""]),
+            (fitted(&own, 2), ANOTHER_CONTRACT, ANOTHER_CONTRACT, ["\"not checked\""; 2]),
+            (fitted(&other, 2), ANOTHER_CONTRACT, ANOTHER_CONTRACT, ["\"not checked\""; 2]),
+            (calibrated(r#""fitted": {"numeric_contract": 2}"#), ANOTHER_CONTRACT, ANOTHER_CONTRACT, ["null"; 2]),
+        ];
+        for (text_of_spec, found, found_unhashed, fitted_on) in &cases {
+            let file = with_spec(&plain, text_of_spec);
+            let path = stored(dir.path(), "m.gguf", &file);
+            let loads = Engine::from_gguf(&file, &engine::Options::default()).is_ok();
+            assert_eq!(loads, found.is_empty(), "{text_of_spec}");
+            for (arguments, found, fitted_on) in
+                [(&["identify"][..], found, fitted_on[0]), (&["identify", "--no-hash"], found_unhashed, fitted_on[1])]
+            {
+                let json = gguf_spec(&[arguments, &["--json"]].concat(), &[&path]);
+                let value = json::parse(&json.stdout).unwrap();
+                let runs = value.get("runs").unwrap().dumps().contains("this toolbox");
+                assert_eq!(runs, found.is_empty(), "{arguments:?} {text_of_spec}");
+                let problems = value.get("problems").unwrap().as_array().unwrap();
+                assert_eq!(problems.len(), usize::from(!found.is_empty()), "{problems:?}");
+                assert!(problems.iter().all(|problem| problem.as_str().unwrap().contains(found)), "{problems:?}");
+                let told = value.get("spec").unwrap().get("fitted_on").map_or("absent".into(), json::Value::dumps);
+                assert_eq!(told, fitted_on, "{arguments:?} {text_of_spec}");
+                let told = gguf_spec(arguments, &[&path]);
+                let told = text(&told.stdout);
+                assert_eq!(told.contains("\n  runs with     this toolbox"), runs, "{told}");
+                let row = format!("\n  fitted on     {}\n", fitted_on.trim_matches('"'));
+                assert_eq!(told.contains(&row), fitted_on.starts_with('"'), "{told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn it_is_told_which_temperatures_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = converted("tiny-mmbert", Outtype::F16, Layout::Laya);
+    let calibration = |value: &str| format!(r#"{{"spec_version": 1, "layout": "laya", "calibration": {value}}}"#);
+    for (spec, method, version, overridden) in [
+        (r#"{"spec_version": 1, "layout": "laya"}"#.into(), "the model's own", None, false),
+        (calibration("null"), "none", None, true),
+        (calibration(r#"{"method": "none"}"#), "none", None, true),
+        (calibrated(r#""version": "fit-7""#), "temperature", Some("fit-7"), true),
+        (calibrated(r#""required": false"#), "temperature", None, true),
+    ] {
+        let file = with_spec(&plain, &spec);
+        // What is told is what holds: the tiny model has a temperature of its own for every type.
+        let [holds, own] = [&file, &plain].map(|file| Engine::from_gguf(file, &engine::Options::default()).unwrap());
+        assert_eq!(holds.calibration() != own.calibration(), overridden, "{spec}");
+        let path = stored(dir.path(), "m.gguf", &file);
+        let value = identified(&path);
+        let told = |key: &str| value.get("spec").unwrap().get(key).and_then(json::Value::as_str);
+        assert_eq!((told("calibration"), told("calibration_version")), (Some(method), version), "{spec}");
+        let stored = value.get("calibration").unwrap();
+        assert_eq!(stored.get("overridden").unwrap().as_bool(), Some(overridden), "{spec}");
+        assert_eq!(stored.get("temperatures").unwrap().as_str(), Some("per type"));
+        let told = gguf_spec(&["identify", "--no-hash"], &[&path]);
+        let told = text(&told.stdout);
+        let version = version.map_or_else(String::new, |version| format!(" (version {version})"));
+        assert!(told.contains(&format!("\n  calibration   {method}{version}\n")), "{told}");
+        let end = if overridden { "noul 7.5; overridden by decision.spec\n" } else { "noul 7.5\n" };
+        assert!(told.contains(end), "{told}");
     }
 }
 

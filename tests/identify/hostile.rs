@@ -1,6 +1,7 @@
 //! Damaged files, and files that mean harm.
 
 use std::fs;
+use std::process::Command;
 
 use laya::convert::{Layout, Outtype};
 use laya::gguf::{File, TensorType, Value, Writer};
@@ -120,6 +121,41 @@ fn nothing_in_a_file_drives_the_terminal() {
             };
             assert_eq!(name.as_str(), Some(HOSTILE));
         }
+    }
+    // Problems quote the spec, and answers name its version and the model.
+    let spec = format!(
+        r#"{{"spec_version": 1, "layout": "laya", "model_id": {0}, "calibration": {{"version": {0}}}}}"#,
+        json::Value::from(HOSTILE).dumps()
+    );
+    let version = "fit\u{9b}31m\u{202e}\u{7f}";
+    let sound = format!(
+        r#"{{"spec_version": 1, "layout": "laya", "calibration": {{"method": "none", "version": "{version}"}}}}"#
+    );
+    let acts = |c: char| c.is_control() && c != '\n' || ('\u{202a}'..='\u{202e}').contains(&c);
+    let wrong = spec.replace("laya", "\u{9b}\u{202e}");
+    writer.set("decision.spec", wrong.as_str());
+    writer.set("decision.model_id", HOSTILE);
+    fs::write(&path, bytes(&writer)).unwrap();
+    let output = gguf_spec(&["verify", "--json"], &[&path]);
+    let out = text(&output.stdout);
+    assert!(output.status.code() == Some(1) && !out.contains(acts) && out.contains("u009b"), "{out:?}");
+    let message = json::parse(&output.stdout).unwrap().get("problems").unwrap().dumps();
+    assert!(message.contains("\u{9b}\u{202e}"), "{message:?}");
+
+    let path = dir.path().join("m\u{9b}\u{202e}.gguf");
+    fs::write(&path, converted("tiny-mmbert", Outtype::F16, Layout::Laya).map().bytes()).unwrap();
+    laya::spec::stamp(&path, None, sound.as_bytes(), false, &mut |_, _| {}).unwrap();
+    let examples = crate::tiny::root().join("examples");
+    for (argument, file) in [("-f", "support-ticket.json"), ("--jsonl", "requests.jsonl")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_laya-cli"));
+        let output = command.arg("-m").arg(&path).arg(argument).arg(examples.join(file)).output().unwrap();
+        let out = text(&output.stdout);
+        assert!(output.status.success() && !out.contains(acts), "{argument}: {out:?} {}", text(&output.stderr));
+        assert!(!text(&output.stderr).contains(acts), "{argument}");
+        let first = if argument == "-f" { out } else { out.lines().next().unwrap() };
+        let value = json::parse(first.as_bytes()).unwrap();
+        assert_eq!(value.get("model").unwrap().as_str(), path.to_str());
+        assert_eq!(value.get("runtime").unwrap().get("calibration").unwrap().as_str(), Some(version));
     }
 }
 

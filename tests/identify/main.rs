@@ -19,7 +19,8 @@ use laya::convert::{Layout, Options, Outtype, convert_to};
 use laya::engine::{self, Engine};
 use laya::error::Place;
 use laya::gguf::{File, Strings, TensorInfo, TensorType, Value, Writer};
-use laya::layout::{Kind, Runner, VocabularyFamily, identify};
+use laya::layout::{Kind, Runner, VocabularyFamily, identify, is_laya};
+use laya::spec;
 
 const TEMPLATE: &str = "tokenizer.chat_template.systemone";
 
@@ -129,6 +130,9 @@ fn every_layout_is_told() {
             &["llama-server of current llama.cpp"],
             "another kind",
         ),
+        // What no llama.cpp runs.
+        ("laya2", &[("laya2.decision.type", "laya".into())], Kind::Unknown, &[], "no layout"),
+        ("modern-bert", &[(decision, "lev2".into())], Kind::Unknown, &[], "no layout"),
         ("clef", &[], Kind::Clef, &["llama-server of current llama.cpp"], "Clef"),
         ("clef", &[("clef.decision.type", "clef".into())], Kind::Clef, &["llama-server of current llama.cpp"], "Clef"),
         ("modern-bert", &[], Kind::Encoder, &[], "encoder without a decision head"),
@@ -148,15 +152,26 @@ fn every_layout_is_told() {
         assert_eq!(identity.runners().map(Runner::as_str).collect::<Vec<_>>(), *runners, "{architecture}");
         assert!(kind.description().contains(what), "{architecture}: {}", kind.description());
         // What is read as a Laya model lacks nearly everything here, and only of those it is said.
-        let is_laya = matches!(kind, Kind::Laya | Kind::ModernBert | Kind::ModernBertBare);
-        assert_eq!(identity.findings.is_empty(), !is_laya, "{architecture}: {:?}", identity.findings);
+        let examined = matches!(kind, Kind::Laya | Kind::ModernBert | Kind::ModernBertBare);
+        assert_eq!(identity.findings.is_empty(), !examined, "{architecture}: {:?}", identity.findings);
         assert_ne!(identity.complete, Some(true), "{architecture}");
         // The loader says the same of it.
         let error = laya::layout::read(&file);
-        if !is_laya {
+        if !examined {
             let message = error.unwrap_err().to_string();
             assert!(*kind == Kind::Unknown || message.contains(kind.description()), "{message}");
         }
+        // A spec fits exactly the models this toolbox answers with.
+        let reads = matches!(kind, Kind::Laya | Kind::ModernBert);
+        assert_eq!(is_laya(&file), reads, "{architecture} {kind:?}");
+        all.push((spec::KEY, r#"{"spec_version": 1, "layout": "laya"}"#.into()));
+        let problems = spec::verify(&crate::file(&all), None).unwrap().problems;
+        assert_eq!(problems.is_empty(), reads, "{architecture} {kind:?}: {problems:?}");
+        // Nothing runs what has no tensors.
+        let mut writer = Writer::new();
+        all.iter().for_each(|(key, value)| writer.set(*key, value.clone()));
+        let empty = identify(&File::from_bytes(bytes(&writer)).unwrap());
+        assert_eq!((empty.kind, empty.runners().count()), (*kind, 0), "{architecture}");
     }
     let kinds: std::collections::HashSet<_> = cases.iter().map(|case| case.2).collect();
     assert_eq!(kinds.len(), Kind::ALL.len(), "a layout has no case");

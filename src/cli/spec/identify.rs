@@ -1,6 +1,7 @@
 //! `gguf-spec identify`: what a file is.
 
 use super::TOOL;
+use super::stamped::{SpecFacts, Stamp};
 use super::value::shortened;
 use crate::cli::exit::{EXIT_HELP, Exit, Stop};
 use crate::cli::progress::Progress;
@@ -11,9 +12,7 @@ use crate::error::{Error, Result};
 use crate::gguf::File;
 use crate::json::{Object, Value};
 use crate::layout::{self, Calibration, Identity, Kind, Runner};
-use crate::model::Config;
-use crate::spec::{self, Problem, Spec};
-use crate::tokenizer::Tokenizer;
+use crate::spec;
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 
@@ -21,8 +20,9 @@ const LONG_ABOUT: &str = "\
 Says which of the layouts decision models circulate in a GGUF file has, what runs it, what it holds
 and whether it is complete, how it is calibrated, and whether it says how it must be used.
 
-Nothing of a model but its header is read, and once the whole file for its SHA-256. A file of any
-kind and size is told in a few lines; one that is no GGUF at all is an error.
+Nothing of a model but its header is read, and the whole file for its SHA-256 and to tell whether a
+calibration that was fitted on one model was fitted on this. A file of any kind and size is told in
+a few lines; one that is no GGUF at all is an error.
 
 With --json: one line of JSON a file, also for files that cannot be read, which have an \"error\".";
 
@@ -50,7 +50,7 @@ pub(super) struct IdentifyArguments {
     /// Print JSON, a line for each file
     #[arg(long)]
     json: bool,
-    /// Leave out the SHA-256, for which the whole file is read
+    /// Leave out what the whole file is read for: its SHA-256, and whether its calibration is this model's
     #[arg(long)]
     no_hash: bool,
 }
@@ -92,59 +92,15 @@ struct Report<'a> {
     sha256: Option<String>,
 }
 
-/// Whether a file says how it must be used.
-enum Stamp {
-    /// It does not.
-    Absent,
-    /// It does.
-    Valid(Spec),
-    /// It does, in a way that is refused.
-    Invalid(Vec<String>),
-}
-
 impl<'a> Report<'a> {
     fn of(path: &'a Path, hash: bool) -> Result<Self> {
         let file = File::open(path)?;
         let mut identity = layout::identify(&file);
         let reads = identity.runners().any(|runner| runner == Runner::ThisToolbox);
-        if reads && let Err(error) = check(&file) {
-            identity.add_finding(error);
-        }
+        let (spec, findings) = Stamp::of(&file, reads, hash);
+        findings.into_iter().for_each(|finding| identity.add_finding(finding));
         let sha256 = if hash { Some(sha256(&file)?) } else { None };
-        Ok(Self { path, identity, spec: stamp(&file), sha256 })
-    }
-}
-
-/// What the inventory does not see: hyperparameters and vocabulary.
-fn check(file: &File) -> Result<()> {
-    let view = layout::read(file)?;
-    let checked = Config::from_gguf(view.file()).and_then(|_| Tokenizer::from_gguf(view.file()));
-    checked.map(|_| ()).map_err(|error| view.in_own_names(error))
-}
-
-fn stamp(file: &File) -> Stamp {
-    let text = match file.string(spec::KEY) {
-        Ok(None) => return Stamp::Absent,
-        Ok(Some(text)) => text,
-        Err(error) => return Stamp::Invalid(vec![without_path(&error)]),
-    };
-    let problems = spec::check(text);
-    if !problems.is_empty() {
-        return Stamp::Invalid(problems.iter().map(Problem::to_string).collect());
-    }
-    match Spec::embedded(file) {
-        Ok(Some(spec)) => Stamp::Valid(spec),
-        Ok(None) => Stamp::Absent,
-        // Keys beside the spec that disagree with it.
-        Err(error) => Stamp::Invalid(vec![without_path(&error)]),
-    }
-}
-
-/// An error about the file whose name stands above it.
-fn without_path(error: &Error) -> String {
-    match error.place() {
-        Some(place) => format!("{place}: {}", error.message()),
-        None => error.message().to_owned(),
+        Ok(Self { path, identity, spec, sha256 })
     }
 }
 
@@ -192,7 +148,8 @@ impl Report<'_> {
         text.stated("width", &[(sizes.n_embd, "")], "");
         let lens = [(sizes.max_len, " tokens"), (sizes.head_max_len, " of them for question and options")];
         text.stated("longest row", &lens, ", ");
-        text.row("temperatures", temperatures(&self.identity.calibration));
+        let overridden = if self.spec.overrides() { "; overridden by decision.spec" } else { "" };
+        text.row("temperatures", temperatures(&self.identity.calibration) + overridden);
         self.spec_rows(&mut text);
         if let Some(sha256) = &self.sha256 {
             text.row("sha256", sha256);
@@ -206,6 +163,7 @@ impl Report<'_> {
         let runners = match runners.as_slice() {
             [] if kind == Kind::Unknown => "nothing that this build knows".to_owned(),
             [] if kind.runners().is_empty() => "nothing alone".to_owned(),
+            [] if self.identity.sizes.n_tensors == 0 => "nothing that this build knows: it has no tensors".to_owned(),
             [] => "nothing as it is".to_owned(),
             runners => runners.join(", "),
         };
@@ -219,14 +177,17 @@ impl Report<'_> {
                 text.row(spec::KEY, "stamped, but invalid");
                 text.problems(problems.iter().cloned());
             }
-            Stamp::Valid(spec) => {
+            Stamp::Valid(spec, fitted_on) => {
                 let facts = SpecFacts::of(spec);
                 let version = facts.version.map_or_else(String::new, |version| format!(" {version}"));
                 let model_id = facts.model_id.unwrap_or("without a model_id");
                 text.row(spec::KEY, format!("stamped, {model_id}{version}"));
                 text.row("spec sha256", spec.sha256());
-                let version = facts.calibration_version.map_or_else(String::new, |version| format!(", {version}"));
-                text.row("calibration", format!("{}{version}", facts.calibration.unwrap_or("not stated")));
+                let version = facts.calibration_version.map(|version| format!(" (version {version})"));
+                text.row("calibration", format!("{}{}", facts.calibration, version.unwrap_or_default()));
+                if let Some(fitted_on) = fitted_on {
+                    text.row("fitted on", fitted_on.as_str());
+                }
             }
         }
     }
@@ -267,57 +228,11 @@ impl Report<'_> {
         calibration.insert("temperatures", self.identity.calibration.state());
         calibration.insert("by_type", degrees(by_type));
         calibration.insert("by_options", degrees(by_options));
+        calibration.insert("overridden", self.spec.overrides());
         out.insert("calibration", calibration);
         out.insert("spec", self.spec.to_json());
         out.insert("sha256", self.sha256.clone());
         Value::Object(out)
-    }
-}
-
-impl Stamp {
-    fn to_json(&self) -> Object {
-        let mut out = Object::new();
-        match self {
-            Self::Absent => {
-                out.insert("state", "unstamped");
-            }
-            Self::Invalid(problems) => {
-                out.insert("state", "invalid");
-                out.insert("problems", problems.iter().map(String::as_str).collect::<Value>());
-            }
-            Self::Valid(spec) => {
-                let facts = SpecFacts::of(spec);
-                out.insert("state", "stamped");
-                out.insert("sha256", spec.sha256());
-                out.insert("model_id", facts.model_id);
-                out.insert("model_version", facts.version);
-                out.insert("calibration", facts.calibration);
-                out.insert("calibration_version", facts.calibration_version);
-            }
-        }
-        out
-    }
-}
-
-/// What of a spec is told of a file.
-struct SpecFacts<'a> {
-    model_id: Option<&'a str>,
-    version: Option<&'a str>,
-    /// The method.
-    calibration: Option<&'a str>,
-    calibration_version: Option<&'a str>,
-}
-
-impl<'a> SpecFacts<'a> {
-    fn of(spec: &'a Spec) -> Self {
-        let text = |key: &str| spec.value().get(key).and_then(Value::as_str);
-        let calibration = |key: &str| spec.value().get("calibration")?.get(key)?.as_str();
-        Self {
-            model_id: text("model_id"),
-            version: text("model_version"),
-            calibration: calibration("method"),
-            calibration_version: calibration("version"),
-        }
     }
 }
 

@@ -5,6 +5,7 @@ mod get;
 mod identify;
 mod schema;
 mod set;
+mod stamped;
 mod value;
 mod verify;
 
