@@ -144,7 +144,7 @@ fn nothing_in_a_file_drives_the_terminal() {
 
     let path = dir.path().join("m\u{9b}\u{202e}.gguf");
     fs::write(&path, converted("tiny-mmbert", Outtype::F16, Layout::Laya).map().bytes()).unwrap();
-    laya::spec::stamp(&path, None, sound.as_bytes(), false, &mut |_, _| {}).unwrap();
+    laya::spec::stamp(&path, None, sound.as_bytes(), laya::kernels::NUMERIC_CONTRACT, false, &mut |_, _| {}).unwrap();
     let examples = crate::tiny::root().join("examples");
     for (argument, file) in [("-f", "support-ticket.json"), ("--jsonl", "requests.jsonl")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_laya-cli"));

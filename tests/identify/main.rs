@@ -165,7 +165,7 @@ fn every_layout_is_told() {
         let reads = matches!(kind, Kind::Laya | Kind::ModernBert);
         assert_eq!(is_laya(&file), reads, "{architecture} {kind:?}");
         all.push((spec::KEY, r#"{"spec_version": 1, "layout": "laya"}"#.into()));
-        let problems = spec::verify(&crate::file(&all), None).unwrap().problems;
+        let problems = spec::verify(&crate::file(&all), None, laya::kernels::NUMERIC_CONTRACT).unwrap().problems;
         assert_eq!(problems.is_empty(), reads, "{architecture} {kind:?}: {problems:?}");
         // Nothing runs what has no tensors.
         let mut writer = Writer::new();
