@@ -36,6 +36,26 @@ impl Bucket {
         }
     }
 
+    /// Its name.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Exactly(count) => count.to_string(),
+            Self::Between(least, most) => format!("{least}-{most}"),
+            Self::AtLeast(least) => format!("{least}+"),
+            Self::Any => "*".to_owned(),
+        }
+    }
+
+    /// The counts from which on, but not below, it holds or holds no more.
+    pub(super) fn steps(self) -> [Option<u32>; 2] {
+        match self {
+            Self::Exactly(count) => [Some(count), count.checked_add(1)],
+            Self::Between(least, most) => [Some(least), most.checked_add(1)],
+            Self::AtLeast(least) => [Some(least), None],
+            Self::Any => [None, None],
+        }
+    }
+
     /// Whether it is for `n_options`.
     pub(super) fn holds(self, n_options: usize) -> bool {
         let n = u32::try_from(n_options).unwrap_or(u32::MAX);
@@ -91,6 +111,7 @@ mod tests {
             ("**", None),
         ] {
             assert_eq!(Bucket::from_name(name), bucket, "{name:?}");
+            assert!(bucket.is_none_or(|bucket| bucket.name() == name), "{name:?}");
         }
     }
 

@@ -4,6 +4,7 @@ use super::bucket::Bucket;
 use super::problem::{Problems, join, must, shown};
 use crate::json::{Object, Value};
 use crate::request::QuestionType;
+use std::collections::BTreeSet;
 
 /// The clamp of the published package: below it a fitted value sharpens more than honest calibration ever needs.
 pub(super) const LAYA_CLAMP: (f64, f64) = (0.5, 5.0);
@@ -119,6 +120,62 @@ impl Calibration {
         self.required && n_options > 1 && self.found(kind, n_options).is_none()
     }
 
+    /// The entry of `kind`, or without one that of the types that have none of their own: names of buckets, and what is used
+    /// for them, which is clamped.
+    pub fn entry(&self, kind: Option<QuestionType>) -> Option<Object> {
+        let (least, most) = self.clamp;
+        let entry = self.entries.get(kind.map_or(QuestionType::ALL.len(), QuestionType::index))?.as_ref()?;
+        let mut buckets = Object::new();
+        for Entry { bucket, temperature } in entry {
+            let name = bucket.name();
+            // Of two that hold the same counts the first is used.
+            if !buckets.contains_key(&name) {
+                buckets.insert(name, temperature.clamp(least, most));
+            }
+        }
+        Some(buckets)
+    }
+
+    /// The option counts from which on questions of type `kind` may have another temperature than below, lowest first.
+    pub fn steps(&self, kind: QuestionType) -> Vec<usize> {
+        let entries = [self.entries.get(kind.index()), self.entries.last()].into_iter().flatten().flatten().flatten();
+        let steps: BTreeSet<_> = entries.flat_map(|entry| entry.bucket.steps()).flatten().collect();
+        steps.into_iter().map(|step| step as usize).collect()
+    }
+
+    /// As the `calibration` of a spec, which is read back as one of the same temperatures.
+    pub fn to_json(&self) -> Object {
+        let mut fields = Object::new();
+        fields.insert("method", if self.is_none { "none" } else { "temperature" });
+        if let Some(version) = &self.version {
+            fields.insert("version", version.as_str());
+        }
+        if self.is_none {
+            return fields;
+        }
+        fields.insert("required", self.required);
+        fields.insert("clamp", [self.clamp.0, self.clamp.1].into_iter().collect::<Value>());
+        let types = QuestionType::ALL.into_iter().map(Some).chain([None]);
+        let entry = |kind: Option<QuestionType>| Some((kind.map_or(ALL, QuestionType::as_str), self.entry(kind)?));
+        fields.insert("temperature", types.filter_map(entry).collect::<Object>());
+        fields
+    }
+
+    /// Reads the `calibration` of a spec for models of the laya layout.
+    ///
+    /// # Errors
+    /// The first broken rule, after its path in `value`.
+    pub fn from_json(value: &Value) -> Result<Self, String> {
+        let mut problems = Problems::default();
+        // Whether a required one is complete is for the spec to say, which has the limits.
+        let calibration = Self::read(&mut problems, Some(value), LAYA_CLAMP, 1);
+        match (problems.0.first(), calibration) {
+            (None, Some(calibration)) => Ok(calibration),
+            (Some(problem), _) => Err(problem.to_string().trim_start_matches("calibration.").to_owned()),
+            (None, None) => Err("must be an object".to_owned()),
+        }
+    }
+
     /// Whether the model is calibrated at all.
     pub fn is_calibrated(&self) -> bool {
         !self.is_none
@@ -220,6 +277,11 @@ impl Calibration {
 /// The published package's filter.
 fn filter(given: f64) -> f64 {
     if given.is_finite() { given.clamp(LAYA_CLAMP.0, LAYA_CLAMP.1) } else { 1.0 }
+}
+
+/// Whether the bucket called `name` in a spec is for questions with `n_options` options; no bucket is of another name.
+pub fn bucket_holds(name: &str, n_options: usize) -> bool {
+    Bucket::from_name(name).is_some_and(|bucket| bucket.holds(n_options))
 }
 
 /// Type and bucket of a published name such as `choice:3-5`. The package looks no other name up.
@@ -409,6 +471,30 @@ mod tests {
         let calibration = calibration.unwrap();
         assert!(problems.is_empty() && !calibration.is_calibrated());
         assert_eq!((calibration.temperature(Noul, 2), calibration.version()), (1.0, Some("off")));
+    }
+
+    #[test]
+    fn a_calibration_is_written_as_it_is_used() {
+        let text = r#"{"method": "temperature", "clamp": [0.5, 4], "version": "v1", "temperature": {
+            "choice": {"*": 1.1, "3+": 1.2, "2-4": 1.3, "02-4": 9, "3": 0.1}, "all": 99}}"#;
+        let calibration = read(text).0.unwrap();
+        let written = Value::Object(calibration.to_json());
+        assert_eq!(
+            written.dumps(),
+            r#"{"method": "temperature", "version": "v1", "required": false, "clamp": [0.5, 4.0], "temperature": {"choice": {"*": 1.1, "3+": 1.2, "2-4": 1.3, "3": 0.5}, "all": {"*": 4.0}}}"#
+        );
+        let again = Calibration::from_json(&written).unwrap();
+        for kind in QuestionType::ALL {
+            assert!((1..=300).all(|n| again.temperature(kind, n) == calibration.temperature(kind, n)));
+        }
+        assert_eq!((calibration.steps(Choice), calibration.steps(Noul)), (vec![2, 3, 4, 5], vec![]));
+        let none = Calibration::default();
+        assert_eq!(Calibration::from_json(&Value::Object(none.to_json())), Ok(none));
+        let error = Calibration::from_json(&crate::json::parse(br#"{"method": "temperature", "clamp": 1}"#).unwrap());
+        assert!(error.unwrap_err().starts_with("clamp: must be"));
+        let stored = Calibration::new([1.5, 0.1, 7.0], [("choice:2".to_owned(), 2.0)]);
+        let entry = |kind| Value::Object(stored.entry(Some(kind)).unwrap()).dumps();
+        assert_eq!([entry(Choice), entry(Score)], [r#"{"*": 1.5, "1-2": 2.0}"#, r#"{"*": 0.5}"#]);
     }
 
     #[test]

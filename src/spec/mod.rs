@@ -27,7 +27,7 @@ mod stamp;
 mod verify;
 
 pub use applied::{Applied, Given, Source, Stored};
-pub use calibration::{Adjustment, Calibration};
+pub use calibration::{Adjustment, Calibration, bucket_holds};
 pub use contract::{Confidence, Contract, InputContract, Kernels, Layout, SpecialTokens};
 pub use fitted::{Fitted, model_sha256};
 pub use problem::Problem;
