@@ -4,6 +4,7 @@ use super::{Data, Fraction, Identity, Split};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::json::{self, Object, Value};
 use crate::request::QuestionType;
+use crate::spec::Calibration;
 
 /// The raw logits of one labelled question.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +17,8 @@ pub struct Labelled {
     pub logits: Vec<f32>,
     /// The position of the true option.
     pub truth: usize,
+    /// What the true option is called: a choice's label, a score's index, a noul's `true` or `false`.
+    pub class: String,
 }
 
 /// The labelled questions of one record, run.
@@ -34,12 +37,10 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The split it asks for, else that of its id, else that of its line.
+    /// The split it asks for, else that of its id, else that of its state: records without an id that share a state share a
+    /// split.
     pub fn split(&self, fraction: Fraction) -> Split {
-        self.given_split.unwrap_or_else(|| match &self.id {
-            Some(id) => fraction.split(id),
-            None => fraction.split(&self.line.to_string()),
-        })
+        self.given_split.unwrap_or_else(|| fraction.split(self.id.as_deref().unwrap_or(&self.state_sha256)))
     }
 
     fn to_json(&self) -> Object {
@@ -57,6 +58,7 @@ impl Measured {
             let mut entry = Object::new();
             entry.insert("type", question.kind.as_str());
             entry.insert("truth", question.truth);
+            entry.insert("class", question.class.as_str());
             entry.insert("logits", question.logits.iter().copied().map(f64::from).collect::<Value>());
             questions.insert(question.id.as_str(), entry);
         }
@@ -71,7 +73,9 @@ impl Measured {
         };
         let given_split = match line.get("split") {
             None => None,
-            Some(split) => Some(split.as_str().and_then(Split::from_name).ok_or("split: must be \"fit\" or \"eval\"")?),
+            Some(split) => {
+                Some(split.as_str().and_then(Split::from_name).ok_or("split: must be \"fit\", \"eval\" or \"test\"")?)
+            }
         };
         let questions = line.get("questions").and_then(Value::as_object).ok_or("questions: must be an object")?;
         Ok(Self {
@@ -99,9 +103,10 @@ fn labelled(id: &str, entry: &Value) -> Result<Labelled, (&'static str, &'static
     if kind == QuestionType::Noul && logits.len() != 2 {
         return Err(("logits", "must be two for a noul question"));
     }
+    let class = entry.get("class").and_then(Value::as_str).ok_or(("class", "must be text"))?.to_owned();
     let truth = entry.get("truth").and_then(Value::as_u64).and_then(|truth| usize::try_from(truth).ok());
     match truth.filter(|truth| *truth < logits.len()) {
-        Some(truth) => Ok(Labelled { id: id.to_owned(), kind, logits, truth }),
+        Some(truth) => Ok(Labelled { id: id.to_owned(), kind, logits, truth, class }),
         None => Err(("truth", "must be the position of one of the logits")),
     }
 }
@@ -113,19 +118,22 @@ pub struct LogitFile {
     pub identity: Identity,
     /// The data they come from.
     pub data: Data,
+    /// The calibration in force when they were computed: what a fit must be better than.
+    pub in_force: Calibration,
     /// The records, in the order of the data.
     pub records: Vec<Measured>,
 }
 
 impl LogitFile {
-    /// JSON Lines, one record each, every line with the identity and the data.
+    /// JSON Lines, one record each, every line with the identity, the data and the calibration in force.
     pub fn to_text(&self) -> String {
-        let (engine, data) = (self.identity.to_json(), self.data.to_json());
+        let (engine, data, in_force) = (self.identity.to_json(), self.data.to_json(), self.in_force.to_json());
         let mut text = String::new();
         for record in &self.records {
             let mut line = record.to_json();
             line.insert("engine", engine.clone());
             line.insert("data", data.clone());
+            line.insert("in_force", in_force.clone());
             text.push_str(&Value::Object(line).dumps_compact());
             text.push('\n');
         }
@@ -145,14 +153,21 @@ impl LogitFile {
             let part = |key: &str| match line.get(key) {
                 Some(Value::Object(_)) => Ok(line.get(key).unwrap_or(&Value::Null)),
                 _ => Err(at_line(format!(
-                    "{key}: is missing; logits come from --logits-out, every line with the engine and the data"
+                    "{key}: is missing; logits come from --logits-out, every line with the engine, the data and the \
+                     calibration in force"
                 ))),
             };
             let identity = Identity::from_json(part("engine")?).map_err(at_line)?;
             let data = Data::from_json(part("data")?).map_err(at_line)?;
+            let given = part("in_force")?;
+            let in_force = Calibration::from_json(given).map_err(|what| at_line(format!("in_force.{what}")))?;
             let record = Measured::from_json(&line).map_err(at_line)?;
-            let file =
-                file.get_or_insert_with(|| Self { identity: identity.clone(), data: data.clone(), records: vec![] });
+            let file = file.get_or_insert_with(|| Self {
+                identity: identity.clone(),
+                data: data.clone(),
+                in_force: in_force.clone(),
+                records: vec![],
+            });
             let is = |what: &str, this: Object, first: Object| {
                 let (this, first) = (Value::Object(this).dumps(), Value::Object(first).dumps());
                 Err(at_line(format!(
@@ -164,6 +179,9 @@ impl LogitFile {
             }
             if file.data != data {
                 return is("data", data.to_json(), file.data.to_json());
+            }
+            if file.in_force != in_force {
+                return is("in_force", in_force.to_json(), file.in_force.to_json());
             }
             file.records.push(record);
         }
@@ -190,8 +208,13 @@ mod tests {
             recipe: "f16".into(),
         };
         let data = Data { sha256: "0".repeat(64), n_records: 2, n_failed: 3, n_unlabelled: 4 };
-        let question =
-            |id: &str, kind, logits: &[f32], truth| Labelled { id: id.into(), kind, logits: logits.into(), truth };
+        let question = |id: &str, kind, logits: &[f32], truth| Labelled {
+            id: id.into(),
+            kind,
+            logits: logits.into(),
+            truth,
+            class: "ü".into(),
+        };
         let records = vec![
             Measured {
                 line: 1,
@@ -205,7 +228,11 @@ mod tests {
             },
             Measured { line: 5, id: None, given_split: None, state_sha256: "c".repeat(64), questions: Vec::new() },
         ];
-        LogitFile { identity, data, records }
+        let in_force = Calibration::from_json(&Value::from(
+            json::parse(br#"{"method": "temperature", "temperature": {"noul": {"2": 1.5, "*": 4.5}, "all": 1.25}}"#)
+                .unwrap(),
+        ));
+        LogitFile { identity, data, in_force: in_force.unwrap(), records }
     }
 
     #[test]
@@ -238,7 +265,11 @@ mod tests {
             ),
             (text.replacen("[-0.0,7.0]", "[7.0]", 1), "line 1: questions.n.logits: must be two"),
             (text.replacen("choice", "pick", 1), "line 1: questions.q.type: must be"),
-            (text.replacen("\"eval\"", "\"test\"", 1), "line 1: split: must be"),
+            (text.replacen("\"eval\"", "\"train\"", 1), "line 1: split: must be"),
+            (text.replacen("4.5", "4.25", 1), "line 2: in_force {"),
+            (text.replacen("1.25", "1e-30", 1), "line 1: in_force.temperature.all.*: a temperature is"),
+            (text.replacen("\"in_force\"", "\"was\"", 1), "line 1: in_force: is missing"),
+            (text.replacen("\"class\":\"ü\"", "\"class\":3", 1), "line 1: questions.q.class: must be text"),
             (text.replacen(&"a".repeat(64), "aa", 1), "line 1: engine.model_sha256: must be 64"),
             (text.replacen("\"n_failed\":3", "\"n_failed\":-3", 1), "line 1: data.n_failed: must be a count"),
             (text.replacen("\"line\":1", "\"line\":null", 1), "line 1: line: must be"),
@@ -250,13 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn the_split_asked_for_goes_before_that_of_the_id_and_that_of_the_line() {
+    fn the_split_asked_for_goes_before_that_of_the_id_and_that_of_the_state() {
         let fraction = Fraction::new(0.5).unwrap();
         let mut record = file().records.remove(1);
-        assert_eq!(record.split(fraction), fraction.split("5"));
+        assert_eq!(record.split(fraction), fraction.split(&"c".repeat(64)));
+        assert_eq!(Measured { line: 6, ..record.clone() }.split(fraction), record.split(fraction));
         record.id = Some("a".into());
         assert_eq!(record.split(fraction), fraction.split("a"));
-        for split in [Split::Fit, Split::Eval] {
+        for split in [Split::Fit, Split::Eval, Split::Test] {
             record.given_split = Some(split);
             assert_eq!(record.split(fraction), split);
         }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
+use super::record::class;
 use super::{Labelled, Measured, Record};
 use crate::engine::{Answered, Engine, PASS_TOKENS, Plan, Prepared, Response};
 use crate::error::{Error, Place};
@@ -12,8 +13,8 @@ use crate::error::{Error, Place};
 struct Rest {
     line: u64,
     measured: Measured,
-    /// The position of the true option of each question asked. `[n_questions]`
-    truths: Vec<usize>,
+    /// The position of the true option of each question asked, and what it is called. `[n_questions]`
+    truths: Vec<(usize, String)>,
 }
 
 /// Gives `take` the raw logits of the labelled questions of each record, in order, or what is wrong with that record.
@@ -50,29 +51,44 @@ pub fn measure<E>(
 /// `record` without logits: each is 0.
 pub fn unmeasured(record: &Record) -> Measured {
     let questions = record.request.questions.iter().zip(&record.truths).filter_map(|(question, truth)| {
-        let logits = vec![0.0; question.options.len()];
-        Some(Labelled { id: question.id.clone(), kind: question.kind, logits, truth: (*truth)? })
+        let (logits, truth) = (vec![0.0; question.options.len()], (*truth)?);
+        let class = class(question, truth);
+        Some(Labelled { id: question.id.clone(), kind: question.kind, logits, truth, class })
     });
     Measured {
         line: record.line,
         id: record.id.clone(),
         given_split: record.split,
-        state_sha256: String::new(),
+        state_sha256: state_sha256(record),
         questions: questions.collect(),
     }
 }
 
-fn prepare(engine: &Engine, record: Record) -> (u64, Result<(Prepared, Rest), Error>) {
-    let Record { line, id, split, mut request, truths } = record;
-    let state_sha256 = Sha256::digest(request.state_text().as_bytes()).iter().fold(String::new(), |mut hex, byte| {
+/// Whether `engine` can run `record`, which takes a small part of the time that running it does.
+///
+/// # Errors
+/// What [`measure`] would say is wrong with the record.
+pub fn check(engine: &Engine, record: Record) -> Result<(), Error> {
+    prepare(engine, record).1.map(|_| ())
+}
+
+fn state_sha256(record: &Record) -> String {
+    Sha256::digest(record.request.state_text().as_bytes()).iter().fold(String::new(), |mut hex, byte| {
         // Writing to a String cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex
-    });
+    })
+}
+
+fn prepare(engine: &Engine, record: Record) -> (u64, Result<(Prepared, Rest), Error>) {
+    let state_sha256 = state_sha256(&record);
+    let Record { line, id, split, mut request, truths } = record;
+    let labelled = request.questions.iter().zip(&truths).filter_map(|(question, truth)| Some((question, (*truth)?)));
+    let named = labelled.map(|(question, truth)| (truth, class(question, truth))).collect();
     let mut is_labelled = truths.iter().map(Option::is_some);
     request.questions.retain(|_| is_labelled.next().unwrap_or(false));
     let measured = Measured { line, id, given_split: split, state_sha256, questions: Vec::new() };
-    let rest = Rest { line, measured, truths: truths.into_iter().flatten().collect() };
+    let rest = Rest { line, measured, truths: named };
     (line, engine.prepare(request).map(|prepared| (prepared, rest)).map_err(|error| at_line(error, line)))
 }
 
@@ -113,7 +129,13 @@ fn finish(rest: Rest, response: Response) -> Measured {
     let Rest { mut measured, truths, .. } = rest;
     let questions = response.questions.into_iter().zip(truths);
     measured.questions = questions
-        .map(|(result, truth)| Labelled { id: result.id, kind: result.kind, logits: result.logits.options, truth })
+        .map(|(result, (truth, class))| Labelled {
+            id: result.id,
+            kind: result.kind,
+            logits: result.logits.options,
+            truth,
+            class,
+        })
         .collect();
     measured
 }
@@ -182,6 +204,7 @@ mod tests {
         assert_eq!((truths(0), truths(1), truths(2)), (vec![("b", 1)], vec![], vec![("b", 0), ("a", 1)]));
         assert_eq!(measured[0].questions[0].logits, measured[2].questions[0].logits);
         assert_eq!(measured[0].state_sha256, STATE_SHA256);
+        assert_eq!(measured[2].questions.iter().map(|q| q.class.as_str()).collect::<Vec<_>>(), ["false", "true"]);
     }
 
     /// Of `Billed twice`, by sha256sum.
@@ -201,6 +224,7 @@ mod tests {
     fn a_record_before_it_is_run_has_its_options_and_truths() {
         let record = unmeasured(&records()[3]);
         assert_eq!((record.line, record.questions.len()), (4, 2));
+        assert_eq!(record.state_sha256, STATE_SHA256);
         assert_eq!((record.questions[1].logits.as_slice(), record.questions[1].truth), ([0.0; 2].as_slice(), 1));
     }
 }

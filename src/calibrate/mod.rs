@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The logits carry the [`Identity`] of the run they come from: a temperature fitted on one file, kernels or plan means
-//! nothing for another.
+//! nothing for another. With them goes the calibration in force, which a fit must be better than.
 
 mod identity;
 mod logits;
@@ -16,6 +16,6 @@ pub mod temperature;
 
 pub use identity::{Data, Identity};
 pub use logits::{Labelled, LogitFile, Measured};
-pub use measure::{measure, unmeasured};
+pub use measure::{check, measure, unmeasured};
 pub use record::Record;
 pub use split::{Fraction, Leak, Split, leak};

@@ -33,7 +33,7 @@ impl Record {
     /// | `state`, `questions`, … | a request, see [`Request`] |
     /// | `labels` | question id -> truth: a choice's label as its criteria have it; a score's level as index or as its text; a noul's `true` or `false`. A question without one is left out of a fit |
     /// | `id` | text or an integer, optional |
-    /// | `split` | `fit` or `eval`, optional; see [`Fraction::split`](super::Fraction::split) |
+    /// | `split` | `fit`, `eval` or `test`, optional; see [`Fraction::split`](super::Fraction::split) |
     ///
     /// # Errors
     /// The line is no such object; the error names the line, the place in it, and what is wrong.
@@ -68,7 +68,9 @@ fn read(line: u64, bytes: &[u8]) -> Result<Record, Fault> {
     let split = match body.get("split") {
         None | Some(Value::Null) => None,
         Some(given) => match given.as_str().and_then(Split::from_name) {
-            None => return Err(fault("split", format!("must be \"fit\" or \"eval\", got {}", given.dumps()))),
+            None => {
+                return Err(fault("split", format!("must be \"fit\", \"eval\" or \"test\", got {}", given.dumps())));
+            }
             split => split,
         },
     };
@@ -132,11 +134,35 @@ fn truth(question: &Question, label: &Value) -> Result<usize, String> {
                 };
             }
             let level = label.as_u64().and_then(|level| usize::try_from(level).ok());
-            level.filter(|level| *level < n).ok_or_else(|| {
+            let level = level.filter(|level| *level < n).ok_or_else(|| {
                 let last = n.saturating_sub(1);
                 format!("the truth of a score question is a level from 0 to {last} or its text, got {}", shown())
-            })
+            })?;
+            // Levels that are numbers: whoever labels them may well mean the number and not the index.
+            let is_named = |option: &Value| same(option, label) || option.as_str() == Some(shown().as_str());
+            let named = question.labels.iter().enumerate().find(|(i, option)| *i != level && is_named(option));
+            match (named, question.labels.get(level)) {
+                (Some((other, text)), Some(at_index)) => Err(format!(
+                    "{} is ambiguous: the level at index {level} is {}, and {} is the level at index {other}; give the levels \
+                     names that are no numbers, and one of these as the truth",
+                    shown(),
+                    at_index.dumps(),
+                    text.dumps()
+                )),
+                _ => Ok(level),
+            }
         }
+    }
+}
+
+/// What the option at `truth` is called, to tell classes apart: a choice's label, whose position may differ from question to
+/// question; a score's index; a noul's `true` or `false`.
+pub(super) fn class(question: &Question, truth: usize) -> String {
+    match (question.kind, question.labels.get(truth)) {
+        (QuestionType::Choice, Some(Value::String(text))) => text.clone(),
+        (QuestionType::Choice, Some(label)) => label.dumps(),
+        (QuestionType::Noul, _) => (truth == 1).to_string(),
+        (QuestionType::Score | QuestionType::Choice, _) => truth.to_string(),
     }
 }
 
@@ -189,6 +215,27 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_names_two_levels_is_refused() {
+        let truth = |criteria: &str, label: &str| {
+            let line = format!(
+                r#"{{"state": "s", "questions": {{"s": {{"type": "score", "instructions": "i", "criteria": {criteria}}}}},
+                    "labels": {{"s": {label}}}}}"#
+            );
+            Record::parse(1, line.as_bytes()).map(|record| record.truths[0].unwrap()).map_err(|error| error.to_string())
+        };
+        for criteria in ["[1, 2, 3]", r#"["1", "2", "3"]"#] {
+            let error = truth(criteria, "1").unwrap_err();
+            assert!(error.contains("labels.s: 1 is ambiguous: the level at index 1 is "), "{error}");
+            assert!(error.contains("is the level at index 0"), "{error}");
+            assert!(truth(criteria, "2").is_err());
+            // No level has that name.
+            assert_eq!(truth(criteria, "0"), Ok(0));
+        }
+        assert_eq!(truth(r#"["1", "2", "3"]"#, "\"1\""), Ok(0));
+        assert_eq!(truth("[0, 1, 2]", "1"), Ok(1));
+    }
+
+    #[test]
     fn what_is_wrong_with_a_line_is_said_with_its_number_and_place() {
         for (rest, message) in [
             ("", "line 7: labels: is missing; it holds the true answers"),
@@ -213,7 +260,10 @@ mod tests {
             ),
             (r#", "labels": {"n": 1}"#, "line 7: labels.n: the truth of a noul question is true or false, got 1"),
             (r#", "labels": {}, "id": 1.5"#, "line 7: id: must be text or an integer, got 1.5"),
-            (r#", "labels": {}, "split": "train""#, "line 7: split: must be \"fit\" or \"eval\", got \"train\""),
+            (
+                r#", "labels": {}, "split": "train""#,
+                "line 7: split: must be \"fit\", \"eval\" or \"test\", got \"train\"",
+            ),
             (r#", "labels": {}, "truncation": "x""#, "line 7: truncation: truncation must be 'allow' or 'error'"),
             (
                 r#", "labels": {}, "questions": {"q": 1}"#,

@@ -11,8 +11,10 @@ use super::Measured;
 pub enum Split {
     /// To fit on.
     Fit,
-    /// Held out: to judge the fit.
+    /// Held out: to judge the fit, and to choose what is used of it.
     Eval,
+    /// Kept from all that, for a last look at what came of it.
+    Test,
 }
 
 impl Split {
@@ -21,12 +23,13 @@ impl Split {
         match self {
             Self::Fit => "fit",
             Self::Eval => "eval",
+            Self::Test => "test",
         }
     }
 
     /// The split of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Fit, Self::Eval].into_iter().find(|split| split.as_str() == name)
+        [Self::Fit, Self::Eval, Self::Test].into_iter().find(|split| split.as_str() == name)
     }
 }
 
@@ -67,8 +70,10 @@ impl Default for Fraction {
 pub struct Leak {
     /// Ids that more than one line has: the id, and its lines.
     pub repeated_ids: Vec<(String, Vec<u64>)>,
-    /// States both splits have: the lines with that state.
+    /// States more than one split has: the lines with that state.
     pub shared_states: Vec<Vec<u64>>,
+    /// States more than one record of one split has: the lines with that state.
+    pub repeated_states: Vec<Vec<u64>>,
 }
 
 impl Leak {
@@ -83,20 +88,28 @@ impl Leak {
                  one record"
             ));
         }
+        let listed = |lines: &[u64]| lines.iter().take(4).map(u64::to_string).collect::<Vec<_>>().join(", ");
         if let Some(lines) = self.shared_states.first() {
             let n = self.shared_states.len();
-            let lines: Vec<_> = lines.iter().take(4).map(u64::to_string).collect();
             notes.push(format!(
-                "leakage: {n} states are in both splits, such as that of lines {}; held-out figures look better than they \
-                 are, give such records one split",
-                lines.join(", ")
+                "leakage: {n} states are in several splits, such as that of lines {}; held-out figures look better than \
+                 they are, give such records one split",
+                listed(lines)
+            ));
+        }
+        if let Some(lines) = self.repeated_states.first() {
+            let n = self.repeated_states.len();
+            notes.push(format!(
+                "{n} states are those of several records of a split, such as that of lines {}; the records of a state count \
+                 as one in every interval",
+                listed(lines)
             ));
         }
         notes
     }
 }
 
-/// Looks for repeated ids and for states that are in both splits, under the splits `fraction` gives.
+/// Looks for repeated ids and repeated states, in one split or several, under the splits `fraction` gives.
 pub fn leak(records: &[Measured], fraction: Fraction) -> Leak {
     let mut by_id: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     let mut by_state: BTreeMap<&str, (BTreeSet<Split>, Vec<u64>)> = BTreeMap::new();
@@ -114,12 +127,15 @@ pub fn leak(records: &[Measured], fraction: Fraction) -> Leak {
     }
     let mut repeated_ids: Vec<_> =
         by_id.into_iter().filter(|(_, lines)| lines.len() > 1).map(|(id, lines)| (id.to_owned(), lines)).collect();
-    let mut shared_states: Vec<_> =
-        by_state.into_values().filter(|(splits, _)| splits.len() > 1).map(|(_, lines)| lines).collect();
+    let (shared, alone): (Vec<_>, Vec<_>) = by_state.into_values().partition(|(splits, _)| splits.len() > 1);
+    let lines = |states: Vec<(BTreeSet<Split>, Vec<u64>)>| {
+        let mut lines: Vec<_> = states.into_iter().map(|(_, lines)| lines).filter(|lines| lines.len() > 1).collect();
+        lines.sort();
+        lines
+    };
     // In the order of the data.
     repeated_ids.sort_by(|a, b| a.1.cmp(&b.1));
-    shared_states.sort();
-    Leak { repeated_ids, shared_states }
+    Leak { repeated_ids, shared_states: lines(shared), repeated_states: lines(alone) }
 }
 
 #[cfg(test)]
@@ -134,7 +150,13 @@ mod tests {
             id: id.map(str::to_owned),
             given_split: Some(split),
             state_sha256: state.to_owned(),
-            questions: vec![Labelled { id: "q".into(), kind: QuestionType::Noul, logits: vec![0.0, 1.0], truth: 0 }],
+            questions: vec![Labelled {
+                id: "q".into(),
+                kind: QuestionType::Noul,
+                logits: vec![0.0, 1.0],
+                truth: 0,
+                class: "false".into(),
+            }],
         }
     }
 
@@ -170,10 +192,13 @@ mod tests {
         let leak = leak(&records, Fraction::default());
         assert_eq!(leak.repeated_ids, [("a".to_owned(), vec![1, 3])]);
         assert_eq!(leak.shared_states, [vec![1, 4]]);
+        assert_eq!(leak.repeated_states, [vec![5, 6]]);
         let notes = leak.notes();
         assert!(notes[0].contains("\"a\" (lines 1 and 3)"), "{}", notes[0]);
-        assert!(notes[1].starts_with("leakage: 1 states are in both splits, such as that of lines 1, 4;"));
-        assert_eq!(super::leak(&records[..3], Fraction::default()).shared_states, Vec::<Vec<u64>>::new());
+        assert!(notes[1].starts_with("leakage: 1 states are in several splits, such as that of lines 1, 4;"));
+        assert!(notes[2].starts_with("1 states are those of several records of a split, such as that of lines 5, 6;"));
+        let few = super::leak(&records[..3], Fraction::default());
+        assert!(few.shared_states.is_empty() && few.repeated_states.is_empty());
         assert!(Leak::default().notes().is_empty());
     }
 }

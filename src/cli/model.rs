@@ -75,12 +75,20 @@ impl ModelArguments {
         name.map(|name| self.ready(tool, name)).transpose()
     }
 
+    /// The path of the model as it is named, which may be a checkpoint directory and may not be there.
+    ///
+    /// # Errors
+    /// None is named and none is in the user's configuration directory.
+    pub(super) fn name(&self) -> Result<PathBuf> {
+        find(self.model.clone(), |name| env::var_os(name))
+    }
+
     /// The model to open, as [`ModelArguments::named`].
     ///
     /// # Errors
     /// None is named and none is in the user's configuration directory, or the checkpoint cannot be converted.
     pub(super) fn file(self, tool: &str) -> Result<ModelFile> {
-        let name = find(self.model.clone(), |name| env::var_os(name))?;
+        let name = self.name()?;
         self.ready(tool, name)
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Bucket, Clamp, Edge};
+use crate::calibrate::Split;
 use crate::request::QuestionType;
 
 /// A reason not to fit: what it is about, what was found, what to do.
@@ -29,8 +30,8 @@ pub enum Refusal {
         /// How many are needed.
         needed: usize,
     },
-    /// Too few records to judge the fit: questions of one record are not independent.
-    TooFewRecords {
+    /// Too few states to judge the fit: questions of one state are not independent.
+    TooFewStates {
         /// The type.
         kind: QuestionType,
         /// How many there are.
@@ -38,16 +39,18 @@ pub enum Refusal {
         /// How many are needed.
         needed: usize,
     },
-    /// All truths to fit on are the same option.
+    /// All truths to fit on, or all those held out, are the same.
     SingleClass {
         /// The type.
         kind: QuestionType,
         /// The bucket, or the type as a whole.
         bucket: Option<Bucket>,
-        /// Questions to fit on.
+        /// Which questions.
+        split: Split,
+        /// How many there are.
         found: usize,
-        /// The position of that option.
-        truth: usize,
+        /// The truth: a choice's label, a score's index, a noul's `true` or `false`.
+        class: String,
     },
     /// The optimum is not inside the clamp.
     AtClamp {
@@ -92,17 +95,18 @@ impl fmt::Display for Refusal {
                  --heldout-frac or \"split\": \"eval\", lower --min-eval, or leave {0} out of --types",
                 kind.as_str()
             ),
-            Self::TooFewRecords { kind, found, needed } => write!(
+            Self::TooFewStates { kind, found, needed } => write!(
                 f,
-                "{0}: the labelled questions held out are of {found} records, {needed} are needed: questions of one record \
-                 are not independent; label more records, or leave {0} out of --types",
+                "{0}: the labelled questions held out are of {found} states, {needed} are needed: questions of one state are \
+                 not independent; label more records, or leave {0} out of --types",
                 kind.as_str()
             ),
-            Self::SingleClass { kind, bucket, found, truth } => write!(
+            Self::SingleClass { kind, bucket, split, found, class } => write!(
                 f,
-                "{}: the truth of all {found} questions to fit on is option {truth} (from 0); data with one answer says \
-                 nothing about the others: label some of them, or take these labels out",
-                name(*kind, *bucket)
+                "{}: the truth of all {found} questions {} is {class:?}; data with one answer says nothing about the others: \
+                 label some of them, or take these labels out",
+                name(*kind, *bucket),
+                if *split == Split::Fit { "to fit on" } else { "held out" }
             ),
             Self::AtClamp { kind, bucket, found, edge, clamp, accuracy } => {
                 let name = name(*kind, *bucket);

@@ -1,7 +1,7 @@
 //! Labelled data, checked and run through the engine.
 
 use super::TOOL;
-use crate::calibrate::{Data, Measured, Record, measure, unmeasured};
+use crate::calibrate::{Data, Measured, Record, check, measure, unmeasured};
 use crate::cli::exit::Stop;
 use crate::cli::input::Input;
 use crate::cli::line::{self, Line, Lines};
@@ -43,13 +43,7 @@ impl LabelledData {
     /// # Errors
     /// It cannot be read, or lines are wrong and not to be left out: then they are shown.
     pub(super) fn read(input: Input, on_error: OnError) -> Result<Self> {
-        let mut bytes = Vec::new();
-        let read = input.open()?.0.take(MAX_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|error| input.error("cannot read", &error))?;
-        if bytes.len() as u64 > MAX_BYTES {
-            let message = format!("is larger than {} GiB; split it", MAX_BYTES >> 30);
-            return Err(Error::new(ErrorKind::Request, message).in_file(input.name()));
-        }
+        let bytes = read_all(&input)?;
         let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let mut data = Self { input, bytes, sha256, on_error, wrong: HashSet::new(), n_records: 0 };
         let mut faults = Faults { on_error, n_shown: 0, n: 0 };
@@ -104,44 +98,73 @@ impl LabelledData {
         self.records().map(|record| unmeasured(&record)).collect()
     }
 
-    /// Runs the labelled questions through `engine`.
+    /// Finds the records `engine` cannot run, before it runs any.
     ///
     /// # Errors
-    /// A record cannot be run and is not to be left out, or none is left.
+    /// There are some and they are not to be left out, or none is left: those that are wrong are shown.
+    pub(super) fn check(&mut self, engine: &Engine) -> Result<()> {
+        let mut faults = Faults { on_error: self.on_error, n_shown: 0, n: 0 };
+        let mut wrong = HashSet::new();
+        for record in self.records() {
+            let number = record.line;
+            if let Err(error) = check(engine, record) {
+                faults.show(&error.in_file(self.input.name()));
+                wrong.insert(number);
+            }
+        }
+        let refused = |message: String| Err(Error::new(ErrorKind::Request, message).in_file(self.input.name()));
+        if !wrong.is_empty() && self.on_error == OnError::Fail {
+            return refused(format!(
+                "{} of {} lines cannot be run; correct them, or leave them out: --on-error skip",
+                wrong.len(),
+                self.n_records
+            ));
+        }
+        faults.end();
+        if wrong.len() as u64 == self.n_records {
+            return refused("no line is left".into());
+        }
+        self.n_records -= wrong.len() as u64;
+        self.wrong.extend(wrong);
+        Ok(())
+    }
+
+    /// Runs the labelled questions of checked records through `engine`.
+    ///
+    /// # Errors
+    /// One cannot be run after all.
     pub(super) fn run(&self, engine: &Engine) -> Result<(Vec<Measured>, Data), Stop> {
         let progress = Progress::over_records(self.n_records);
         let mut measured = Vec::new();
-        let mut data = Data { sha256: self.sha256.clone(), n_failed: self.wrong.len() as u64, ..Data::default() };
-        let mut faults = Faults { on_error: self.on_error, n_shown: 0, n: 0 };
         let mut n_unlabelled = 0;
         let records = self.records().inspect(|record| {
             n_unlabelled += (record.request.questions.len() - record.n_labelled()) as u64;
         });
         measure(engine, records, |_, outcome| {
             progress.done();
-            match outcome.map_err(|error| error.in_file(self.input.name())) {
-                Ok(record) => measured.push(record),
-                Err(error) if self.on_error == OnError::Fail => {
-                    let message = format!("{}; correct it, or leave it out: --on-error skip", error.message());
-                    let error = Error::new(error.kind(), message).at(error.place().cloned().unwrap_or(Place::Line(0)));
-                    return Err(Stop::from(error.in_file(self.input.name())));
-                }
-                Err(error) => {
-                    faults.show(&error);
-                    data.n_failed += 1;
-                }
-            }
-            Ok(())
+            measured.push(outcome.map_err(|error| Stop::from(error.in_file(self.input.name())))?);
+            Ok::<_, Stop>(())
         })?;
         drop(progress);
-        faults.end();
-        if measured.is_empty() {
-            return Err(Error::new(ErrorKind::Request, "no line is left").in_file(self.input.name()).into());
-        }
-        data.n_records = measured.len() as u64;
-        data.n_unlabelled = n_unlabelled;
+        let (sha256, n_failed) = (self.sha256.clone(), self.wrong.len() as u64);
+        let data = Data { sha256, n_records: measured.len() as u64, n_failed, n_unlabelled };
         Ok((measured, data))
     }
+}
+
+/// All of `input`.
+///
+/// # Errors
+/// It cannot be read, or is larger than [`MAX_BYTES`]; what is above that is not read.
+pub(super) fn read_all(input: &Input) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = input.open()?.0.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| input.error("cannot read", &error))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let message = format!("is larger than {} GiB; split it", MAX_BYTES >> 30);
+        return Err(Error::new(ErrorKind::Request, message).in_file(input.name()));
+    }
+    Ok(bytes)
 }
 
 /// Shows the first few lines that are wrong.

@@ -1,6 +1,7 @@
 //! `fit-router-calibration`: fits what turns logits into probabilities, on labelled data.
 
 mod data;
+mod in_force;
 mod table;
 mod temperatures;
 

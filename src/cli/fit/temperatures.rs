@@ -1,7 +1,7 @@
 //! `fit-router-calibration temperatures`.
 
-use super::data::{LabelledData, OnError};
-use super::{TOOL, table};
+use super::data::{LabelledData, OnError, read_all};
+use super::{TOOL, in_force, table};
 use crate::calibrate::temperature::{self, Clamp, Options};
 use crate::calibrate::{Fraction, Identity, LogitFile, leak};
 use crate::cli::engine::EngineArguments;
@@ -17,7 +17,7 @@ use crate::gguf::{File, check_destination, write_atomic};
 use crate::json::Value;
 use crate::kernels::NUMERIC_CONTRACT;
 use crate::request::QuestionType;
-use crate::spec::{Given, Kernels, Spec, model_sha256};
+use crate::spec::{Calibration, Given, Kernels, Spec, model_sha256};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use std::path::{Path, PathBuf};
 
@@ -27,8 +27,8 @@ Fits temperatures on labelled data: one a question type, and one a bucket of opt
 
 Each line of DATA is a request with the true answers: \"labels\" maps a question to its truth, for
 choice the label as the criteria have it, for score the level's index or text, for noul true or
-false. \"id\" and \"split\" (\"fit\" or \"eval\") are optional; without a split a hash of the id, or
-of the line number, decides. A question without a label is not used.
+false. A question without a label is not used. \"id\" and \"split\" are optional; without a split a
+hash of the id, or of the state, decides.
 
   {\"id\": \"r1\", \"state\": \"I was charged twice.\",
    \"questions\": {\"refund\": {\"type\": \"noul\", \"instructions\": \"Asks for money back?\"}},
@@ -36,8 +36,13 @@ of the line number, decides. A question without a label is not used.
 
 The raw logits are computed here, with this model file; T minimises the negative log-likelihood of
 the truths to fit on. A temperature is used when the 95 % interval of its gain on the held-out
-records is above zero, else that of the type, or 1, is. The calibration is printed as JSON, bound to
-the model file and the data it was fitted on; it is not one for another file or quantization.";
+records over what is in force for this model is above zero; otherwise, and for types that are not
+fitted, what is in force stays. The calibration is printed as JSON, bound to the model file and the
+data it was fitted on; it is not one for another file or quantization.
+
+Records of the split \"fit\" are fitted on. Those of \"eval\" are held out, decide which temperatures
+are used, and are the ones reported on: that flatters what was chosen by them. Records of \"test\",
+which no hash gives, are used for nothing but a last report before and after.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,7 +80,7 @@ pub(super) struct Arguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Fit")]
 struct HowArguments {
-    /// Question types to fit; the labels of others are not used
+    /// Question types to fit; others keep the temperatures in force
     #[arg(long, value_name = "TYPE,...", value_delimiter = ',', default_value = "choice,score,noul")]
     #[arg(value_parser = kind())]
     types: Vec<QuestionType>,
@@ -114,7 +119,8 @@ struct OutputArguments {
     /// Write a whole decision.spec with the calibration, ready for gguf-spec set
     #[arg(long, value_name = "OUT.json")]
     spec_out: Option<PathBuf>,
-    /// The spec to put it in. Without it: the model file's own, else the default one
+    /// The spec to put it in, under which the model runs. Without it: the model file's own, else the
+    /// default one
     #[arg(long, value_name = "BASE.json", requires = "spec_out")]
     spec: Option<PathBuf>,
 }
@@ -138,10 +144,10 @@ fn fraction(text: &str) -> Result<Fraction, String> {
 /// Fits, and says what came of it.
 pub(super) fn fit(arguments: Arguments) -> Result<Exit, Stop> {
     let Arguments { data, logits, model, on_error, how, output, engine } = arguments;
-    output.check([data.as_deref(), logits.as_deref()])?;
-    // An old calibration is no reason not to fit a new one.
-    let spec = Given { kernels: Some(Kernels::Default), allow_mismatch: true, ..Given::default() };
-    let engine_options = engine::Options { spec, ..engine.options()? };
+    // No model may be found, and none may be needed.
+    let named = model.name().ok();
+    output.check([data.as_deref(), logits.as_deref(), named.as_deref()])?;
+    let engine_options = engine.options()?;
     let options = Options {
         types: how.types,
         clamp: how.clamp,
@@ -156,42 +162,43 @@ pub(super) fn fit(arguments: Arguments) -> Result<Exit, Stop> {
     let base = output.spec.as_deref().map(read_spec).transpose()?;
     let (logits, base, model) = match (data, logits) {
         (Some(data), _) => {
-            let data = LabelledData::read(data.into(), on_error)?;
+            let mut data = LabelledData::read(data.into(), on_error)?;
             // Before the model runs for long; but logits that are kept may be for another fit.
             if output.logits_out.is_none()
                 && let Err(refused) = temperature::check_counts(&data.unmeasured(), &options)
             {
                 return Ok(say_refused(&refused));
             }
-            let model = model.file(TOOL)?;
-            let file = File::open(&model.path)?;
-            output.check([Some(model.path.as_path())])?;
+            let opened = Opened::open(model, base.as_ref(), &output, &engine_options)?;
+            let Opened { file, model, given, base, in_force } = opened;
+            let engine_options = engine::Options { spec: given, ..engine_options };
             let engine = Engine::from_gguf(&file, &engine_options).map_err(|error| error.in_file(&model.path))?;
-            let base = match (base, &output.spec_out) {
-                (None, Some(_)) => Some(spec_of(&file, &model, &engine_options.spec)?),
-                (base, _) => base,
-            };
+            data.check(&engine)?;
             let identity = identity(&file, &engine)?;
             let (records, data) = data.run(&engine)?;
-            (LogitFile { identity, data, records }, base, Some(model.name))
+            (LogitFile { identity, data, in_force, records }, Some(base), Some(model.name))
         }
         (None, Some(logits)) => {
-            let bytes = std::fs::read(&logits).map_err(|error| Error::io("cannot read", &logits, &error))?;
-            let logits = LogitFile::parse(&bytes).map_err(|error| error.in_file(&logits))?;
+            let bytes = read_all(&Input::from(logits.clone()))?;
+            let mut logits = LogitFile::parse(&bytes).map_err(|error| error.in_file(logits))?;
             // A model is needed for its spec alone.
             let (base, model) = match (base, &output.spec_out) {
                 (None, Some(_)) => {
-                    let model = model.file(TOOL)?;
-                    let file = File::open(&model.path)?;
+                    let Opened { file, model, base, in_force, .. } =
+                        Opened::open(model, None, &output, &engine_options)?;
                     let found = model_sha256(&file)?;
                     if found != logits.identity.model_sha256 {
                         let of_logits = &logits.identity.model_sha256;
                         let message = format!("is not the model of the logits: it is {found}, theirs is {of_logits}");
                         return Err(Error::new(ErrorKind::Model, message).in_file(model.path).into());
                     }
-                    (Some(spec_of(&file, &model, &engine_options.spec)?), Some(model.name))
+                    logits.in_force = in_force;
+                    (Some(base), Some(model.name))
                 }
-                (base, _) => (base, None),
+                (base, _) => {
+                    logits.in_force = in_force::of_logits(base.as_ref(), &logits.identity, &logits.in_force);
+                    (base, None)
+                }
             };
             (logits, base, model)
         }
@@ -202,6 +209,50 @@ pub(super) fn fit(arguments: Arguments) -> Result<Exit, Stop> {
         write(path, &logits.to_text())?;
     }
     finish(&logits, &options, base, model.as_deref(), &output)
+}
+
+/// A model file, and how it is calibrated.
+struct Opened {
+    file: File,
+    model: ModelFile,
+    /// How it is to be used for the fit.
+    given: Given,
+    /// The spec to put the calibration in.
+    base: Spec,
+    /// The calibration in force.
+    in_force: Calibration,
+}
+
+impl Opened {
+    /// Opens the model under the spec `base`, or its own.
+    ///
+    /// # Errors
+    /// It cannot be read, an output is the file, or the spec is none for it.
+    fn open(
+        model: ModelArguments,
+        base: Option<&Spec>,
+        output: &OutputArguments,
+        options: &engine::Options,
+    ) -> Result<Self> {
+        let model = model.file(TOOL)?;
+        let file = File::open(&model.path)?;
+        output.check([Some(model.path.as_path())])?;
+        // An old calibration is no reason not to fit a new one.
+        let given = Given {
+            text: base.map(|base| base.text().to_vec()),
+            model_id: model.id().unwrap_or_default(),
+            kernels: Some(Kernels::Default),
+            allow_mismatch: true,
+            n_threads: options.n_threads,
+        };
+        let at_fault = |error: Error| match &output.spec {
+            Some(path) if error.kind() == ErrorKind::Spec => error.of_file(Input::from(path.clone()).name()),
+            _ => error.in_file(&model.path),
+        };
+        let base = Engine::spec_of(&file, &given).map_err(at_fault)?.spec().clone();
+        let in_force = in_force::calibration(&file, &given).map_err(|error| error.in_file(&model.path))?;
+        Ok(Self { file, model, given, base, in_force })
+    }
 }
 
 /// Fits `logits` and writes what was asked for.
@@ -216,7 +267,7 @@ fn finish(
     for note in leak.notes() {
         stderr::note(TOOL, &note);
     }
-    let fit = match temperature::fit(&logits.records, options) {
+    let fit = match temperature::fit(&logits.records, &logits.in_force, options) {
         Ok(fit) => fit,
         Err(refused) => return Ok(say_refused(&refused)),
     };
@@ -227,17 +278,23 @@ fn finish(
         stderr::note(TOOL, &format!("{} questions have no label and are not used", logits.data.n_unlabelled));
     }
     stderr::line(
-        "Mean negative log-likelihood (NLL) with 95 % intervals and calibration error (ECE) on held-out records:",
+        "Mean negative log-likelihood (NLL) with 95 % intervals and calibration error (ECE) on the held-out records, which \
+         also decided what is used:",
     );
     stderr::lines(&table::temperatures(&fit));
     stderr::line("");
     stderr::line(
-        "Held-out answers as calibrated: share that reaches an answer_confidence / share of these that is right:",
+        "Held-out answers as calibrated: share (number) that reaches an answer_confidence / share of these that is right:",
     );
     stderr::lines(&table::thresholds(&fit));
-    let block = temperature::block(&fit, options, &logits.identity, &logits.data);
+    if let Some(table) = table::test(&fit) {
+        stderr::line("");
+        stderr::line("The records of the split \"test\", which decided nothing:");
+        stderr::lines(&table);
+    }
+    let block = temperature::block(&fit, logits, options);
     let spec = match (&output.spec_out, base) {
-        (Some(path), Some(base)) => Some((path, temperature::stamped(&base, block.clone(), &logits.identity.kernels)?)),
+        (Some(path), Some(base)) => Some((path, temperature::stamped(&base, block.clone(), logits)?)),
         _ => None,
     };
     if let Some(path) = &output.report {
@@ -246,8 +303,7 @@ fn finish(
     }
     if let Some((path, spec)) = spec {
         write_atomic(path, |out| out.write_all(spec.text()).map_err(|error| Error::io("cannot write", path, &error)))?;
-        let model = model.map_or("MODEL.gguf".into(), Path::to_string_lossy);
-        stderr::line(&format!("wrote {}; to put it into the model file: gguf-spec set {model} {0}", path.display()));
+        stderr::line(&advice(path, model));
     }
     Stdout::open().line(Value::Object(block).dumps_indent(2))?;
     Ok(Exit::Done)
@@ -259,6 +315,33 @@ fn say_refused(refused: &temperature::Refused) -> Exit {
         stderr::error(TOOL, &refusal.to_string());
     }
     Exit::Failed
+}
+
+/// What to do with the spec written to `path`, for the model called `model`.
+fn advice(path: &Path, model: Option<&Path>) -> String {
+    let (spec, shown) = (quoted(path), path.display());
+    match model {
+        Some(folder) if folder.is_dir() => format!(
+            "wrote {shown}; to use it with this checkpoint directory: laya-cli -m {} --spec {spec}; to have it in a file, \
+             convert the directory with laya-convert and put it there with gguf-spec set",
+            quoted(folder)
+        ),
+        _ => {
+            let model = model.map_or("MODEL.gguf".into(), quoted);
+            format!("wrote {shown}; to put it into the model file: gguf-spec set {model} {spec}")
+        }
+    }
+}
+
+/// `path` as an argument of a command line.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |c: char| c.is_alphanumeric() || "/\\.:_-+=,@%".contains(c);
+    match (text.chars().all(is_plain) && !text.is_empty(), cfg!(windows)) {
+        (true, _) => text.into_owned(),
+        (false, true) => format!("\"{text}\""),
+        (false, false) => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 /// What logits of `file` are bound to.
@@ -276,13 +359,13 @@ fn identity(file: &File, engine: &Engine) -> Result<Identity> {
 /// The spec in `path`.
 fn read_spec(path: &Path) -> Result<Spec> {
     let input = Input::from(path.to_owned());
-    Spec::parse(&input.read_spec()?).map_err(|error| error.in_file(input.name()))
+    let spec = Spec::parse(&input.read_spec()?).and_then(|spec| in_force::check_layout(&spec).map(|()| spec));
+    spec.map_err(|error| error.in_file(input.name()))
 }
 
-/// The spec of a model file: its own, else the default one.
-fn spec_of(file: &File, model: &ModelFile, given: &Given) -> Result<Spec> {
-    let given = Given { model_id: model.id().unwrap_or_default(), ..given.clone() };
-    Ok(Engine::spec_of(file, &given)?.spec().clone())
+/// `folder`, where a bare file name has none.
+fn here(folder: &Path) -> PathBuf {
+    if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -303,7 +386,11 @@ impl OutputArguments {
             check_destination(output)?;
             // A spec may be replaced by the one made of it.
             let base = self.spec.as_deref().filter(|_| self.spec_out.as_deref() != Some(*output));
-            if inputs.iter().chain([&base]).flatten().any(|input| same(output, input)) {
+            // Neither may a file in a checkpoint directory be one.
+            let is_in = |folder: &Path| {
+                folder.is_dir() && output.exists() && output.parent().is_some_and(|parent| same(&here(parent), folder))
+            };
+            if inputs.iter().chain([&base]).flatten().any(|input| same(output, input) || is_in(input)) {
                 return Err(
                     Error::new(ErrorKind::Usage, "is to be read and written; name another output").in_file(*output)
                 );
@@ -313,5 +400,24 @@ impl OutputArguments {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_can_be_pasted() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = Path::new("my spec.json");
+        let text = advice(spec, Some(Path::new("model.gguf")));
+        let quote = if cfg!(windows) { '"' } else { '\'' };
+        assert!(text.ends_with(&format!("gguf-spec set model.gguf {quote}my spec.json{quote}")), "{text}");
+        let text = advice(Path::new("spec.json"), Some(folder.path()));
+        assert!(text.contains("laya-cli -m ") && text.contains(" --spec spec.json;"), "{text}");
+        if !cfg!(windows) {
+            assert_eq!(quoted(Path::new("it's")), r"'it'\''s'");
+        }
     }
 }
