@@ -176,6 +176,11 @@ impl Calibration {
         }
     }
 
+    /// Whether it must have a temperature for every question.
+    pub fn is_required(&self) -> bool {
+        self.required
+    }
+
     /// Whether the model is calibrated at all.
     pub fn is_calibrated(&self) -> bool {
         !self.is_none

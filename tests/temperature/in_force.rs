@@ -1,12 +1,12 @@
 //! A model that is calibrated already: what a fit must better, and what stays as it is.
 
 use super::{Random, in_force, logit_file, records};
-use laya::calibrate::temperature::{self, Options, Verdict, block};
+use laya::calibrate::temperature::{self, Options, Verdict, block, stamped};
 use laya::calibrate::{Labelled, Split};
 use laya::json::Value;
 use laya::readout::softmax;
 use laya::request::QuestionType::{Choice, Noul, Score};
-use laya::spec::Calibration;
+use laya::spec::{Calibration, Spec};
 
 #[test]
 fn what_is_in_force_is_what_must_be_bettered_and_what_stays() {
@@ -89,7 +89,9 @@ fn what_stays_beside_a_bucket_of_its_own_is_what_it_was() {
 #[test]
 fn a_bucket_that_is_calibrated_keeps_what_is_in_force_beside_a_new_temperature_of_its_type() {
     let records = records(1500, 27, &[(Choice, 2, 1.0), (Choice, 4, 2.0), (Choice, 7, 2.0), (Choice, 12, 2.0)]);
-    let before = in_force(r#"{"method": "temperature", "temperature": {"choice": {"2": 1.0, "*": 1.25}}}"#);
+    let before = in_force(
+        r#"{"method": "temperature", "required": true, "temperature": {"choice": {"2": 1.0, "*": 1.25}, "all": 1.5}}"#,
+    );
     let mut logits = logit_file(records);
     logits.in_force = before.clone();
     let options = Options { types: vec![Choice], ..Options::default() };
@@ -97,8 +99,13 @@ fn a_bucket_that_is_calibrated_keeps_what_is_in_force_beside_a_new_temperature_o
     let choice = &fitted.types[0];
     assert_eq!((choice.whole.verdict, choice.buckets[0].verdict), (Verdict::Better, Verdict::Kept));
     assert_eq!(choice.buckets[0].uses.single(), Some(1.0));
-    let after = Calibration::from_json(&Value::Object(block(&fitted, &logits, &options))).unwrap();
-    assert_eq!(after.temperature(Choice, 2), 1.0);
+    let block = block(&fitted, &logits, &options);
+    let after = Calibration::from_json(&Value::Object(block.clone())).unwrap();
+    assert_eq!((after.temperature(Choice, 2), after.temperature(Score, 9)), (1.0, 1.5));
+    // It was required to be complete, and is.
+    assert_eq!(block.get("required"), Some(&Value::from(true)));
+    let base = Spec::parse(br#"{"spec_version": 1, "layout": "laya"}"#).unwrap();
+    assert!(stamped(&base, block, &logits).unwrap().calibration().unwrap().is_required());
     for n in [3, 4, 7, 12, 30] {
         assert!((after.temperature(Choice, n) / 2.0 - 1.0).abs() < 0.12, "{n} options");
     }

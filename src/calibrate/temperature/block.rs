@@ -43,7 +43,8 @@ pub fn block(fit: &Fit, logits: &LogitFile, options: &Options) -> Object {
     let version: String = hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let mut block = Object::new();
     block.insert("method", "temperature");
-    block.insert("required", false);
+    // What was complete still is: every entry that was there is, or covers every number of options.
+    block.insert("required", logits.in_force.is_required());
     block.insert("clamp", clamp);
     block.insert("temperature", temperature);
     block.insert("version", format!("fit-{}", version.get(..VERSION_DIGITS).unwrap_or(&version)));
