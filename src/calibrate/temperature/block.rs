@@ -86,7 +86,9 @@ fn entry(fitted: &TypeFit, in_force: &Calibration) -> Object {
     let general = general.or(before.get("*").and_then(Value::as_f64)).unwrap_or(1.0);
     let has_own = |bucket| fitted.buckets.iter().any(|group| group.bucket == Some(bucket) && group.own().is_some());
     let is_edge = |n: &usize| *n == 1 || Bucket::of(*n) != Bucket::of(*n - 1);
-    let mut starts: Vec<_> = (1..=MOST_EDGE).filter(is_edge).chain(in_force.steps(kind)).filter(|n| *n > 0).collect();
+    let mut starts: Vec<_> = (1..=MOST_EDGE).filter(is_edge).chain(in_force.steps(kind)).collect();
+    // Counts a bucket can name; no question comes near the end of them.
+    starts.retain(|n| (1..1_000_000_000).contains(n));
     starts.sort_unstable();
     starts.dedup();
     let ends = starts.iter().skip(1).map(|next| Some(next - 1)).chain([None]);
