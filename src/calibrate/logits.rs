@@ -228,10 +228,10 @@ mod tests {
             },
             Measured { line: 5, id: None, given_split: None, state_sha256: "c".repeat(64), questions: Vec::new() },
         ];
-        let in_force = Calibration::from_json(&Value::from(
-            json::parse(br#"{"method": "temperature", "temperature": {"noul": {"2": 1.5, "*": 4.5}, "all": 1.25}}"#)
+        let in_force = Calibration::from_json(
+            &json::parse(br#"{"method": "temperature", "temperature": {"noul": {"2": 1.5, "*": 4.5}, "all": 1.25}}"#)
                 .unwrap(),
-        ));
+        );
         LogitFile { identity, data, in_force: in_force.unwrap(), records }
     }
 
