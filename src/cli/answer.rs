@@ -162,15 +162,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_command_line_is_sound() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn help_fits_a_hundred_columns() {
-        let help = Arguments::command().render_long_help().to_string();
-        for line in help.lines() {
-            assert!(line.chars().count() <= 100, "{line}");
-        }
+    fn the_command_line_is_sound_and_its_help_fits() {
+        crate::cli::sound::check(Arguments::command());
     }
 }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_sound() {
-        <Arguments as clap::CommandFactory>::command().debug_assert();
+    fn the_command_line_is_sound_and_its_help_fits() {
+        crate::cli::sound::check(<Arguments as clap::CommandFactory>::command());
     }
 }

@@ -19,6 +19,8 @@ mod output;
 mod progress;
 mod quantize;
 mod queue;
+#[cfg(test)]
+mod sound;
 pub mod spec;
 mod stderr;
 mod stdout;
