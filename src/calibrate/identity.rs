@@ -1,6 +1,7 @@
 //! What a calibration is bound to: the run its logits come from, and the data.
 
 use crate::json::{Object, Value};
+use crate::spec::is_sha256;
 
 /// The engine that computed logits. A temperature fitted on one identity is not one for another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,8 +86,4 @@ impl Data {
             n_unlabelled: count("n_unlabelled")?,
         })
     }
-}
-
-fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }

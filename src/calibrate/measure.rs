@@ -1,13 +1,12 @@
 //! Runs labelled records through the engine.
 
-use std::fmt::Write as _;
-
 use sha2::{Digest as _, Sha256};
 
 use super::record::class;
 use super::{Labelled, Measured, Record};
 use crate::engine::{Answered, Engine, PASS_TOKENS, Plan, Prepared, Response};
 use crate::error::{Error, Place};
+use crate::spec::hex;
 
 /// What is kept of a record while its request is answered.
 struct Rest {
@@ -73,11 +72,7 @@ pub fn check(engine: &Engine, record: Record) -> Result<(), Error> {
 }
 
 fn state_sha256(record: &Record) -> String {
-    Sha256::digest(record.request.state_text().as_bytes()).iter().fold(String::new(), |mut hex, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex(&Sha256::digest(record.request.state_text().as_bytes()))
 }
 
 fn prepare(engine: &Engine, record: Record) -> (u64, Result<(Prepared, Rest), Error>) {

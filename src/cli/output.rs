@@ -55,12 +55,12 @@ impl From<Value> for Output {
 impl Output {
     /// On one line.
     pub(super) fn dumps_compact(&self) -> String {
-        escape::json(&self.0.dumps_compact())
+        escape::json(self.0.dumps_compact())
     }
 
     /// On many, `n` spaces a level.
     pub(super) fn dumps_indent(&self, n: usize) -> String {
-        escape::json(&self.0.dumps_indent(n))
+        escape::json(self.0.dumps_indent(n))
     }
 }
 

@@ -82,12 +82,9 @@ impl Applied {
             },
         };
         check_binding(&spec, file, given, numeric_contract)?;
-        let calibration = match spec.calibration() {
-            // The default's, as the published package reads it: with its filter, whose changes can be shown.
-            _ if source == Source::Default => stored.calibration(),
-            Some(calibration) => calibration.clone(),
-            None => stored.calibration(),
-        };
+        // The default's is read as the published package reads it: with its filter, whose changes can be shown.
+        let own = spec.calibration().filter(|_| source != Source::Default);
+        let calibration = own.map_or_else(|| stored.calibration(), Calibration::clone);
         Ok(Self { spec, source, calibration })
     }
 

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::problem::{Problems, join, must};
-use super::{KEY, MIRROR_KEYS, hex};
+use super::{KEY, MIRROR_KEYS, hex, is_sha256};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{File, Writer};
 use crate::json::{Object, Value};
@@ -30,9 +30,8 @@ impl Fitted {
     pub(super) fn read(problems: &mut Problems, calibration: Option<&Value>) -> Option<Self> {
         const PATH: &str = "calibration.fitted";
         let fields: &Object = problems.object(PATH, calibration.and_then(|calibration| calibration.get("fitted")))?;
-        let is_hash = |text: &&str| text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let model_sha256 = fields.get("model_sha256").and_then(|value| {
-            let hash = value.as_str().filter(is_hash);
+            let hash = value.as_str().filter(|text| is_sha256(text));
             if hash.is_none() {
                 problems.add(&join(PATH, "model_sha256"), must("64 lower-case hexadecimal digits", value));
             }

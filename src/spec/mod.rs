@@ -185,8 +185,14 @@ fn shown(value: &gguf::Value) -> String {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes in lower-case hexadecimal, as hashes are written everywhere.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether `text` is a SHA-256 as [`hex`] writes it.
+pub fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Reads a text, or says everything that is wrong with it.

@@ -39,8 +39,7 @@ pub fn block(fit: &Fit, logits: &LogitFile, options: &Options) -> Object {
     ]
     .into_iter()
     .collect();
-    let hash = Sha256::digest(named.dumps());
-    let version: String = hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let version = spec::hex(&Sha256::digest(named.dumps()));
     let mut block = Object::new();
     block.insert("method", "temperature");
     // What was complete still is: every entry that was there is, or covers every number of options.

@@ -9,6 +9,7 @@ use crate::cli::progress::Progress;
 use crate::cli::stderr;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::spec;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -44,7 +45,7 @@ impl LabelledData {
     /// It cannot be read, or lines are wrong and not to be left out: then they are shown.
     pub(super) fn read(input: Input, on_error: OnError) -> Result<Self> {
         let bytes = read_all(&input)?;
-        let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = spec::hex(&Sha256::digest(&bytes));
         let mut data = Self { input, bytes, sha256, on_error, wrong: HashSet::new(), n_records: 0 };
         let mut faults = Faults { on_error, n_shown: 0, n: 0 };
         let mut wrong = HashSet::new();

@@ -180,7 +180,7 @@ fn print_json(out: &mut Chunks, file: &File, parts: Parts, extent: Extent) -> Re
     facts.insert("n_tensors", file.tensors().len());
     facts.insert("data_start", file.data_start());
     facts.insert("alignment", file.alignment());
-    let facts = escape::json(&json::Value::Object(facts).dumps());
+    let facts = escape::json(json::Value::Object(facts).dumps());
     // The object is left open for its lists.
     out.line(&format!("{},", facts.strip_suffix('}').unwrap_or(&facts)))?;
     let mut lists: Vec<(&str, Box<dyn Iterator<Item = Object> + '_>)> = Vec::new();
@@ -196,7 +196,7 @@ fn print_json(out: &mut Chunks, file: &File, parts: Parts, extent: Extent) -> Re
         let mut items = items.peekable();
         while let Some(item) = items.next() {
             let comma = if items.peek().is_some() { "," } else { "" };
-            out.line(&(escape::json(&json::Value::Object(item).dumps()) + comma))?;
+            out.line(&(escape::json(json::Value::Object(item).dumps()) + comma))?;
         }
         out.line(if i + 1 < n { "]," } else { "]}" })?;
     }

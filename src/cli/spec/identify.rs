@@ -63,7 +63,7 @@ pub(super) fn run(arguments: IdentifyArguments) -> Result<Exit, Stop> {
     let mut n_told = 0;
     for model in &models {
         match Report::of(model, !no_hash) {
-            Ok(report) if json => stdout.line(escape::json(&report.to_json().dumps()))?,
+            Ok(report) if json => stdout.line(escape::json(report.to_json().dumps()))?,
             Ok(report) => {
                 let text = report.to_text();
                 stdout.line(if n_told == 0 { text } else { format!("\n{text}") })?;
@@ -75,7 +75,7 @@ pub(super) fn run(arguments: IdentifyArguments) -> Result<Exit, Stop> {
                 object.insert("file", model.to_string_lossy().into_owned());
                 object.insert("error", error.to_string());
                 if json {
-                    stdout.line(escape::json(&Value::Object(object).dumps()))?;
+                    stdout.line(escape::json(Value::Object(object).dumps()))?;
                 }
                 stderr::error(TOOL, &error.to_string());
             }
@@ -117,7 +117,7 @@ fn sha256(file: &File) -> Result<String> {
         read.map_err(|error| Error::io("cannot read", file.path().unwrap_or(Path::new("")), &error))?;
         hasher.update(&chunk);
     }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(spec::hex(&hasher.finalize()))
 }
 
 impl Report<'_> {

@@ -3,6 +3,7 @@
 use crate::cli::escape;
 use crate::gguf::{Array, Value};
 use crate::json;
+use crate::spec::hex;
 
 /// Bytes of a string that are shown where not all are asked for.
 const SHOWN_BYTES: usize = 80;
@@ -159,7 +160,7 @@ fn json_string(bytes: &[u8]) -> json::Value {
         Ok(text) => text.into(),
         Err(_) => {
             let mut object = json::Object::new();
-            object.insert("hex", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+            object.insert("hex", hex(bytes));
             object.into()
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn verify(arguments: &VerifyArguments) -> Result<Exit, Stop> {
     let is_ok = verdict.stamped && verdict.problems.is_empty();
     if *json {
         // Problems quote the file.
-        Stdout::open().line(escape::json(&to_json(model, &verdict, is_ok).dumps_indent(2)))?;
+        Stdout::open().line(escape::json(to_json(model, &verdict, is_ok).dumps_indent(2)))?;
     } else {
         for problem in &verdict.problems {
             stderr::line(&format!("FAIL {problem}"));
