@@ -25,6 +25,7 @@ pub mod json;
 pub mod kernels;
 pub mod layout;
 pub mod model;
+pub mod parity;
 pub mod readout;
 pub mod request;
 pub mod schema;

@@ -28,6 +28,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench", &["kernels", "model"]),
     ("calibrate", &["engine", "readout", "request", "spec", "json"]),
     (
+        "parity",
+        &[
+            "engine",
+            "gguf",
+            "json",
+            "kernels",
+            "layout",
+            "model",
+            "readout",
+            "request",
+            "sequence",
+            "spec",
+            "tokenizer",
+        ],
+    ),
+    (
         "cli",
         &[
             "bench",
@@ -45,6 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "spec",
             "convert",
             "calibrate",
+            "parity",
         ],
     ),
     // A binary parses nothing and computes nothing itself.

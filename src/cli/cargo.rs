@@ -14,6 +14,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("laya-convert", "make a model file from a checkpoint directory"),
     ("decision-bench", "measure how fast decision models run"),
     ("gguf-spec", "say what a model file is, and read, write and check its spec"),
+    ("parity-gate", "say whether a run of one backend may stand for another"),
     ("fit-router-calibration", "fit a calibration on labelled data"),
 ];
 
@@ -27,7 +28,7 @@ Exit codes:
 #[command(after_help = after_help(), arg_required_else_help = true)]
 #[command(override_usage = "cargo laya <TOOL> [ARGUMENTS]...")]
 struct Arguments {
-    /// The tool, with or without its laya-, decision- or gguf- prefix, and its arguments
+    /// The tool, with or without its laya-, decision-, gguf- or parity- prefix, and its arguments
     #[arg(value_name = "TOOL", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     command: Vec<OsString>,
 }

@@ -36,6 +36,8 @@ pub(super) enum Exit {
     Failed,
     /// A comparison found a difference.
     Differs,
+    /// A gate refuses to judge.
+    Refused,
     /// The command line makes no sense.
     Usage,
     /// Another program's own code, passed on.
@@ -47,7 +49,7 @@ impl Exit {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
-            Self::Differs => 2,
+            Self::Differs | Self::Refused => 2,
             Self::Usage => 64,
             Self::PassedOn(code) => code,
         }

@@ -16,6 +16,7 @@ mod input;
 mod line;
 mod model;
 mod output;
+pub mod parity;
 mod progress;
 mod quantize;
 mod queue;

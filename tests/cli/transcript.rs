@@ -50,6 +50,7 @@ fn transcripts_print_what_they_say() {
         .register_bin("laya-convert", Path::new(env!("CARGO_BIN_EXE_laya-convert")))
         .register_bin("gguf-spec", Path::new(env!("CARGO_BIN_EXE_gguf-spec")))
         .register_bin("fit-router-calibration", Path::new(env!("CARGO_BIN_EXE_fit-router-calibration")))
+        .register_bin("parity-gate", Path::new(env!("CARGO_BIN_EXE_parity-gate")))
         .register_bin("cargo-laya", Path::new(env!("CARGO_BIN_EXE_cargo-laya")))
         // No model, no instruction set and no cache but those a transcript names.
         .env("LAYA_MODEL", "")

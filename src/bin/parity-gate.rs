@@ -1,0 +1,4 @@
+//! Says whether a run of one backend may stand for another.
+fn main() -> std::process::ExitCode {
+    laya::cli::parity::main()
+}

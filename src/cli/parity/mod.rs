@@ -1,0 +1,56 @@
+//! `parity-gate`: whether a run of one backend may stand for another.
+
+use super::exit;
+use std::process::ExitCode;
+
+const TOOL: &str = "parity-gate";
+
+const ABOUT: &str = "Says whether a run of one backend may stand for another";
+
+const LONG_ABOUT: &str = "\
+Says whether a run of one backend may stand for another.
+
+A run is what a backend answers to a corpus of requests, with a record of what ran: model file,
+corpus, program, processor. Two runs are compared by a tier, whose rules and numbers are registered
+before they are used; runs that do not belong together are not compared at all.";
+
+const EXAMPLES: &str = "\
+Examples:
+";
+
+/// The exit codes of a tool that judges.
+const EXIT_HELP: &str = "\
+Exit codes:
+  0    done; the gate passes
+  1    the work failed, or the gate's verdict is fail; stderr says why
+  2    the gate refuses to judge: the runs do not belong together
+  64   the command line makes no sense
+  130  interrupted (Ctrl-C), as a shell reports it";
+
+#[derive(Debug, clap::Parser)]
+#[command(name = TOOL, version, about = ABOUT, long_about = LONG_ABOUT, max_term_width = 100)]
+#[command(after_help = format!("{EXAMPLES}\n{EXIT_HELP}"), arg_required_else_help = true)]
+#[command(subcommand_required = true, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {}
+
+/// Runs the tool on the arguments of this process.
+pub fn main() -> ExitCode {
+    exit::main(TOOL, |arguments: Arguments| match arguments.command {})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound_and_its_help_fits() {
+        crate::cli::sound::check(Arguments::command());
+    }
+}
