@@ -1,6 +1,8 @@
 //! Tensors, checked against the hyperparameters and laid out for the kernels.
 
 use std::collections::HashSet;
+use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use half::f16;
@@ -131,6 +133,16 @@ enum Stored {
 }
 
 impl Stored {
+    /// `ty` as one of them.
+    fn of(ty: TensorType) -> Option<Self> {
+        match ty {
+            TensorType::F32 => Some(Self::F32),
+            TensorType::F16 => Some(Self::F16),
+            TensorType::Q8_0 => Some(Self::Q8_0),
+            _ => None,
+        }
+    }
+
     /// Bytes of a row of `n` values.
     fn row_bytes(self, n: usize) -> usize {
         match self {
@@ -163,6 +175,33 @@ impl TokenEmbedding {
             _ => false,
         }
     }
+}
+
+/// Whether tensors of type `ty` can be computed with.
+pub fn is_known(ty: TensorType) -> bool {
+    Stored::of(ty).is_some()
+}
+
+/// The values `range` of `tensor`, widened exactly, to `out`; `range` starts at a whole block of the type. `bytes` is
+/// scratch.
+///
+/// # Errors
+/// They cannot be read, or the type is not known.
+pub fn read_values(
+    file: &File,
+    tensor: &TensorInfo,
+    range: Range<usize>,
+    bytes: &mut Vec<u8>,
+    out: &mut Vec<f32>,
+) -> io::Result<()> {
+    let start = Stored::of(tensor.ty)
+        .and_then(|ty| Some((ty, file.tensor_start(tensor)?.checked_add(ty.row_bytes(range.start))?)))
+        .ok_or(io::ErrorKind::Unsupported);
+    let (ty, start) = start?;
+    file.map().read(start, ty.row_bytes(range.len()), bytes)?;
+    out.resize(range.len(), 0.0);
+    widen(bytes, ty, out);
+    Ok(())
 }
 
 /// Widens little-endian values exactly (Q8_0: scale times byte, rounded once).
@@ -262,16 +301,10 @@ impl<'a> Loader<'a> {
         if trim(&info.shape) != trim(&wanted) {
             return Err(self.error(name, format!("has shape {:?}, the hyperparameters ask for {wanted:?}", info.shape)));
         }
-        let ty = match info.ty {
-            TensorType::F32 => Stored::F32,
-            TensorType::F16 => Stored::F16,
-            TensorType::Q8_0 => Stored::Q8_0,
-            other => {
-                let message =
-                    format!("is stored as {}; this build computes with F32, F16 and Q8_0 weights", other.name());
-                return Err(self.error(name, message));
-            }
-        };
+        let ty = Stored::of(info.ty).ok_or_else(|| {
+            let stored = info.ty.name();
+            self.error(name, format!("is stored as {stored}; this build computes with F32, F16 and Q8_0 weights"))
+        })?;
         self.used.insert(name.to_owned());
         Ok((self.file.tensor_data(info), ty))
     }

@@ -3,3 +3,15 @@
 //! ```text
 //! corpus --run--> run file (records and an identity, sealed) --compare by a tier--> verdict
 //! ```
+
+mod corpus;
+mod identity;
+mod record;
+mod run_file;
+mod values;
+
+pub use corpus::{Corpus, Item, Subset};
+pub use identity::{Build, CorpusIdentity, Host, Identity, Kind, Model, Runtime};
+pub use record::{ItemRecord, Outcome, QuestionRecord, Refusal};
+pub use run_file::{Existing, Run, RunWriter};
+pub use values::values_sha256;
