@@ -25,6 +25,8 @@ pub enum ErrorKind {
     Model,
     /// A `decision.spec` that breaks a rule, or that was made for something else.
     Spec,
+    /// A server that cannot be reached, or that does not answer as it must.
+    Endpoint,
     /// A valid input of a kind this build does not implement.
     Unsupported,
     /// A command line that makes no sense.

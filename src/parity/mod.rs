@@ -5,12 +5,14 @@
 //! ```
 
 mod corpus;
+mod endpoint;
 mod identity;
 mod record;
 mod run_file;
 mod values;
 
 pub use corpus::{Corpus, Item, Subset};
+pub use endpoint::{Endpoint, MAX_REPLY_BYTES, Reply};
 pub use identity::{Build, CorpusIdentity, Host, Identity, Kind, Model, Runtime};
 pub use record::{ItemRecord, Outcome, QuestionRecord, Refusal};
 pub use run_file::{Existing, Run, RunWriter};
