@@ -122,16 +122,16 @@ fn one(engine: &Engine, model: &ModelFile, report: &Report, input: &Input) -> Re
     };
     let request = Request::take(body, &Limits::default()).map_err(|error| in_file(error.into()))?;
     let response = engine.answer(&request).map_err(in_file)?;
-    note_adjustments(engine);
+    note_adjustments(TOOL, engine);
     Stdout::open().line(output::answered(report, request, response).dumps_indent(2))?;
     Ok(Exit::Done)
 }
 
 /// Says which temperatures of the model are not used as they are written.
-pub(super) fn note_adjustments(engine: &Engine) {
+pub(super) fn note_adjustments(tool: &str, engine: &Engine) {
     for Adjustment { name, given, used } in engine.calibration().adjustments() {
         // A model stores float32; as such a temperature reads as it was written.
-        stderr::note(TOOL, &format!("temperature {name} {} is used as {}", *given as f32, *used as f32));
+        stderr::note(tool, &format!("temperature {name} {} is used as {}", *given as f32, *used as f32));
     }
 }
 

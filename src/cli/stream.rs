@@ -54,7 +54,7 @@ impl From<FailedLine> for Output {
 pub(super) fn answer(tool: &str, engine: Engine, report: &Report, input: &Input) -> Result<Exit, Stop> {
     let start = Instant::now();
     let (from, n_bytes) = input.open()?;
-    super::answer::note_adjustments(&engine);
+    super::answer::note_adjustments(tool, &engine);
     let progress = Progress::over_lines(n_bytes);
     let mut stdout = Stdout::open();
     let engine = Arc::new(engine);

@@ -7,13 +7,20 @@
 mod corpus;
 mod endpoint;
 mod identity;
+mod local;
+mod machine;
 mod record;
+mod run;
 mod run_file;
+mod server;
 mod values;
 
 pub use corpus::{Corpus, Item, Subset};
 pub use endpoint::{Endpoint, MAX_REPLY_BYTES, Reply};
 pub use identity::{Build, CorpusIdentity, Host, Identity, Kind, Model, Runtime};
+pub use local::Local;
 pub use record::{ItemRecord, Outcome, QuestionRecord, Refusal};
+pub use run::{Backend, run};
 pub use run_file::{Existing, Run, RunWriter};
+pub use server::{Said, Server};
 pub use values::values_sha256;

@@ -69,10 +69,7 @@ pub fn model_sha256(file: &File) -> Result<String> {
                 Ok(Sha256::digest(piece).into())
             })
             .collect();
-        let digests = digests.map_err(|e| {
-            let message = format!("cannot be read: {e}; was the file changed meanwhile?");
-            file.locate(Error::new(ErrorKind::Io, message)).at_tensor(&tensor.name)
-        })?;
+        let digests = digests.map_err(|error| file.locate(unreadable(&error)).at_tensor(&tensor.name))?;
         hash.update((tensor.name.len() as u64).to_le_bytes());
         hash.update(tensor.name.as_bytes());
         hash.update((tensor.shape.len() as u64).to_le_bytes());
@@ -81,4 +78,25 @@ pub fn model_sha256(file: &File) -> Result<String> {
         digests.iter().for_each(|digest| hash.update(digest));
     }
     Ok(hex(&hash.finalize()))
+}
+/// SHA-256, in lower-case hexadecimal, of all bytes of `file`; `progress` hears how many are done, of how many.
+///
+/// # Errors
+/// They cannot be read.
+pub fn file_sha256(file: &File, progress: &mut dyn FnMut(u64, u64)) -> Result<String> {
+    let n_bytes = file.map().bytes().len();
+    let mut hash = Sha256::new();
+    let mut piece = Vec::new();
+    for start in (0..n_bytes).step_by(PIECE) {
+        progress(start as u64, n_bytes as u64);
+        let read = file.map().read(start, PIECE.min(n_bytes - start), &mut piece);
+        read.map_err(|error| file.locate(unreadable(&error)))?;
+        hash.update(&piece);
+    }
+    Ok(hex(&hash.finalize()))
+}
+
+/// That data could not be read.
+fn unreadable(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot be read: {error}; was the file changed meanwhile?"))
 }

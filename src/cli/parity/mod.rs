@@ -1,5 +1,8 @@
 //! `parity-gate`: whether a run of one backend may stand for another.
 
+mod identity;
+mod run;
+
 use super::exit;
 use std::process::ExitCode;
 
@@ -16,6 +19,8 @@ before they are used; runs that do not belong together are not compared at all."
 
 const EXAMPLES: &str = "\
 Examples:
+  parity-gate run corpus.jsonl -m model.gguf -o ours.jsonl
+  parity-gate identity ours.jsonl
 ";
 
 /// The exit codes of a tool that judges.
@@ -37,11 +42,17 @@ struct Arguments {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {}
+enum Command {
+    Run(run::RunArguments),
+    Identity(identity::IdentityArguments),
+}
 
 /// Runs the tool on the arguments of this process.
 pub fn main() -> ExitCode {
-    exit::main(TOOL, |arguments: Arguments| match arguments.command {})
+    exit::main(TOOL, |arguments: Arguments| match arguments.command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Identity(arguments) => identity::run(&arguments),
+    })
 }
 
 #[cfg(test)]

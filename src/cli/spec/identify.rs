@@ -8,12 +8,11 @@ use crate::cli::progress::Progress;
 use crate::cli::stdout::Stdout;
 use crate::cli::stored::size;
 use crate::cli::{escape, stderr};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gguf::File;
 use crate::json::{Object, Value};
 use crate::layout::{self, Calibration, Identity, Kind, Runner};
 use crate::spec;
-use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 
 const LONG_ABOUT: &str = "\
@@ -36,8 +35,6 @@ Examples:
 /// Bytes of a value that are shown to people, and problems.
 const SHOWN_BYTES: usize = 800;
 const SHOWN_PROBLEMS: usize = 30;
-/// Bytes that are read at once for the SHA-256.
-const CHUNK_BYTES: usize = 1 << 20;
 
 /// Arguments of `gguf-spec identify`.
 #[derive(Debug, clap::Args)]
@@ -99,25 +96,11 @@ impl<'a> Report<'a> {
         let reads = identity.runners().any(|runner| runner == Runner::ThisToolbox);
         let (spec, findings) = Stamp::of(&file, reads, hash);
         findings.into_iter().for_each(|finding| identity.add_finding(finding));
-        let sha256 = if hash { Some(sha256(&file)?) } else { None };
+        let progress = Progress::over_bytes();
+        let sha256 = hash.then(|| spec::file_sha256(&file, &mut |done, total| progress.read(done, total)));
+        let sha256 = sha256.transpose()?;
         Ok(Self { path, identity, spec, sha256 })
     }
-}
-
-/// The SHA-256 of the whole file, in lower-case hexadecimal.
-fn sha256(file: &File) -> Result<String> {
-    let n_bytes = file.map().bytes().len();
-    let progress = Progress::over_bytes();
-    let mut hasher = Sha256::new();
-    let mut chunk = Vec::new();
-    for start in (0..n_bytes).step_by(CHUNK_BYTES) {
-        progress.read(start as u64, n_bytes as u64);
-        let n = CHUNK_BYTES.min(n_bytes - start);
-        let read = file.map().read(start, n, &mut chunk);
-        read.map_err(|error| Error::io("cannot read", file.path().unwrap_or(Path::new("")), &error))?;
-        hasher.update(&chunk);
-    }
-    Ok(spec::hex(&hasher.finalize()))
 }
 
 impl Report<'_> {
