@@ -194,3 +194,49 @@ fn multilingual_rows_of_hugging_faces_tokenizer_are_the_published_ones() {
     check_golden_rows(&tokenizer, "ml", MULTILINGUAL);
     check_published(&tokenizer, "multilingual", 30);
 }
+
+/// The rows of the generated corpus, with both tokenizers; every kind of cut that it promises is there.
+fn check_corpus(ours: &impl Encode, theirs: &impl Encode, budget: Budget, english: bool) {
+    let (mut n_rows, mut n_tokens) = (0, 0);
+    let mut cut = HashMap::new();
+    for item in laya::parity::generator::items() {
+        let body = object([("state", item.get("state")), ("questions", item.get("questions"))]);
+        if english && body.dumps().chars().any(|c| c.is_alphabetic() && !c.is_ascii()) {
+            continue;
+        }
+        let Ok(request) = Request::parse(&body) else { continue };
+        let rows = rows(ours, &request, budget);
+        assert_eq!(rows, self::rows(theirs, &request, budget), "{}", text(&item, "id"));
+        for facts in rows.iter().map(|row| row.facts) {
+            let state = if request.state_is_list() { "list" } else { "text" };
+            let crowded = facts.tokens_per_option.is_some();
+            let found = [
+                ("option", facts.options_cut && !crowded),
+                ("crowded", crowded),
+                ("head", facts.head_cut),
+                (state, facts.state_cut),
+            ];
+            for (what, is_cut) in found {
+                *cut.entry(what).or_insert(0) += usize::from(is_cut);
+            }
+        }
+        n_rows += rows.len();
+        n_tokens += rows.iter().map(|row| row.ids.len()).sum::<usize>();
+    }
+    println!("{n_rows} rows, {n_tokens} tokens, cut: {cut:?}");
+    assert!(n_rows > if english { 900 } else { 1300 });
+    assert!(n_tokens < 230 * n_rows, "the corpus stays affordable");
+    for what in ["option", "crowded", "head", "list", "text"] {
+        assert!(cut[what] >= 10, "{what}");
+    }
+}
+
+#[test]
+fn rows_of_the_corpus_are_the_same_with_both_tokenizers() {
+    if let (Some(ours), Some(theirs)) = (vocabulary::tokenizer("english"), HuggingFace::english()) {
+        check_corpus(&ours, &theirs, ENGLISH, true);
+    }
+    if let (Some(ours), Some(theirs)) = (vocabulary::tokenizer("multilingual"), HuggingFace::multilingual()) {
+        check_corpus(&ours, &theirs, MULTILINGUAL, false);
+    }
+}

@@ -6,6 +6,7 @@
 
 mod corpus;
 mod endpoint;
+pub mod generator;
 mod identity;
 mod local;
 mod machine;
