@@ -12,7 +12,7 @@ use crate::json::{self, Object, Value};
 use crate::spec::hex;
 
 /// A request of a corpus.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Item {
     /// Its name, which no other has.
     pub id: String,

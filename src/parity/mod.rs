@@ -5,6 +5,7 @@
 //! ```
 
 mod corpus;
+mod description;
 mod endpoint;
 pub mod generator;
 mod identity;
@@ -17,6 +18,7 @@ mod server;
 mod values;
 
 pub use corpus::{Corpus, Item, Subset};
+pub use description::Description;
 pub use endpoint::{Endpoint, MAX_REPLY_BYTES, Reply};
 pub use identity::{Build, CorpusIdentity, Host, Identity, Kind, Model, Runtime};
 pub use local::Local;

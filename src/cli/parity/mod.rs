@@ -1,5 +1,6 @@
 //! `parity-gate`: whether a run of one backend may stand for another.
 
+mod corpus;
 mod identity;
 mod run;
 
@@ -19,6 +20,7 @@ before they are used; runs that do not belong together are not compared at all."
 
 const EXAMPLES: &str = "\
 Examples:
+  parity-gate corpus -o corpus.jsonl      write the requests to run
   parity-gate run corpus.jsonl -m model.gguf -o ours.jsonl
   parity-gate identity ours.jsonl
 ";
@@ -43,6 +45,7 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Corpus(corpus::CorpusArguments),
     Run(run::RunArguments),
     Identity(identity::IdentityArguments),
 }
@@ -50,6 +53,7 @@ enum Command {
 /// Runs the tool on the arguments of this process.
 pub fn main() -> ExitCode {
     exit::main(TOOL, |arguments: Arguments| match arguments.command {
+        Command::Corpus(arguments) => corpus::run(arguments),
         Command::Run(arguments) => run::run(arguments),
         Command::Identity(arguments) => identity::run(&arguments),
     })

@@ -2,18 +2,23 @@
 
 use super::*;
 use crate::json;
+use crate::parity::Corpus;
 use crate::request::{Limits, Request};
 use std::collections::{BTreeSet, HashSet};
 
 /// The one item that every implementation must refuse.
 const REFUSED: &str = "scalar_state_0000";
 
-fn text<'a>(item: &'a Value, key: &str) -> &'a str {
-    item.get(key).and_then(Value::as_str).unwrap()
+fn text<'a>(question: &'a Value, key: &str) -> &'a str {
+    question.get(key).and_then(Value::as_str).unwrap()
 }
 
-fn questions(item: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    item.get("questions").and_then(Value::as_object).unwrap().iter()
+fn state(item: &Item) -> &Value {
+    item.body.get("state").unwrap()
+}
+
+fn questions(item: &Item) -> impl Iterator<Item = (&str, &Value)> {
+    item.body.get("questions").and_then(Value::as_object).unwrap().iter()
 }
 
 /// The JSON kind of a value.
@@ -32,7 +37,7 @@ fn kind(value: &Value) -> &'static str {
 const EVERY_KIND: [&str; 7] = ["bool", "double", "integer", "list", "null", "object", "string"];
 
 /// The type, the criteria and the labels of every question.
-fn asked(items: &[Value]) -> impl Iterator<Item = (&str, &Value, &Value)> {
+fn asked(items: &[Item]) -> impl Iterator<Item = (&str, &Value, &Value)> {
     items.iter().flat_map(questions).map(|(_, question)| {
         let part = |key| question.get(key).unwrap_or(&Value::Null);
         (text(question, "type"), part("criteria"), part("labels"))
@@ -43,22 +48,33 @@ fn asked(items: &[Value]) -> impl Iterator<Item = (&str, &Value, &Value)> {
 fn the_same_bytes_come_out_every_time() {
     let first = jsonl();
     assert_eq!(first, jsonl());
-    for (line, item) in first.lines().zip(items()) {
-        assert_eq!(json::parse(line.as_bytes()).unwrap(), item, "a line is read back as it was made");
-        let keys: Vec<_> = item.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["id", "cat", "state", "questions"]);
+    let read = Corpus::parse(first.as_bytes()).unwrap();
+    assert_eq!(read.items, items(), "lines are read back as they were made");
+    for line in first.lines() {
+        let line = json::parse(line.as_bytes()).unwrap();
+        assert!(line.as_object().unwrap().keys().eq(["id", "cat", "state", "questions"]));
     }
+}
+
+#[test]
+fn the_record_is_of_this_corpus() {
+    let description = Description::of(jsonl().as_bytes()).unwrap();
+    assert_eq!(differences(&description), [""; 0], "parity-gate corpus --describe --json prints the new record");
+    assert_eq!(description.refused, [REFUSED]);
+    assert!(description.english.n_items >= 350);
+    let changed = Description::of(jsonl().replacen("pier", "quay", 1).as_bytes()).unwrap();
+    assert_eq!(differences(&changed), ["sha256"]);
 }
 
 #[test]
 fn ids_are_unique_and_start_with_their_category() {
     let items = items();
     assert!((500..=620).contains(&items.len()), "{}", items.len());
-    let ids: HashSet<_> = items.iter().map(|item| text(item, "id")).collect();
+    let ids: HashSet<_> = items.iter().map(|item| item.id).collect();
     assert_eq!(ids.len(), items.len());
     for item in &items {
-        let (category, number) = text(item, "id").rsplit_once('_').unwrap();
-        assert_eq!(category, text(item, "cat"));
+        let (category, number) = item.id.rsplit_once('_').unwrap();
+        assert_eq!(category, item.category);
         assert!(number.len() == 4 && number.bytes().all(|b| b.is_ascii_digit()));
     }
 }
@@ -69,19 +85,19 @@ fn every_item_is_a_request_but_the_one_without_a_state() {
         let body: Object =
             ["state", "questions"].into_iter().map(|key| (key, item.get(key).unwrap().clone())).collect();
         match Request::take(body.into(), &Limits::default()) {
-            Ok(request) => assert!(!request.questions.is_empty(), "{}", text(&item, "id")),
-            Err(error) => assert_eq!(text(&item, "id"), REFUSED, "{}", error.message),
+            Ok(request) => assert!(!request.questions.is_empty(), "{}", item.id),
+            Err(error) => assert_eq!(item.id, REFUSED, "{}", error.message),
         }
     }
-    let refused = items().into_iter().find(|item| text(item, "id") == REFUSED).unwrap();
-    assert!(refused.get("state").unwrap().is_null());
+    let refused = items().into_iter().find(|item| item.id == REFUSED).unwrap();
+    assert!(refused.has_null_state());
 }
 
 #[test]
 fn every_number_of_options_is_asked_for_by_both_types() {
     let items = items();
     for language in [true, false] {
-        let items: Vec<Value> = items.iter().filter(|item| item.dumps().is_ascii() == language).cloned().collect();
+        let items: Vec<Item> = items.iter().filter(|item| item.to_line().is_ascii() == language).cloned().collect();
         for type_ in ["choice", "score"] {
             let counts: BTreeSet<usize> = asked(&items)
                 .filter(|(t, ..)| *t == type_)
@@ -95,8 +111,7 @@ fn every_number_of_options_is_asked_for_by_both_types() {
         }
     }
     for n in OPTION_COUNTS {
-        let of_n: Vec<Value> =
-            items.iter().filter(|item| text(item, "cat") == format!("options_{n:02}")).cloned().collect();
+        let of_n: Vec<Item> = items.iter().filter(|item| item.category == format!("options_{n:02}")).cloned().collect();
         for (_, criteria, _) in asked(&of_n) {
             assert_eq!(criteria.as_array().map_or_else(|| criteria.as_object().unwrap().len(), <[_]>::len), n);
         }
@@ -107,10 +122,9 @@ fn every_number_of_options_is_asked_for_by_both_types() {
 #[test]
 fn every_json_kind_is_a_state_and_a_criterion() {
     let items = items();
-    let states: BTreeSet<_> = items.iter().map(|item| kind(item.get("state").unwrap())).collect();
+    let states: BTreeSet<_> = items.iter().map(|item| kind(state(item))).collect();
     assert!(states.iter().eq(&EVERY_KIND), "{states:?}");
-    let empty: BTreeSet<_> =
-        items.iter().map(|item| item.get("state").unwrap().dumps()).filter(|t| t.len() == 2).collect();
+    let empty: BTreeSet<_> = items.iter().map(|item| state(item).dumps()).filter(|t| t.len() == 2).collect();
     assert!(["\"\"", "[]", "{}"].iter().all(|state| empty.contains(*state)), "{empty:?}");
     for (type_, never) in [("choice", &[][..]), ("score", &["null"]), ("noul", &[])] {
         let mut kinds = BTreeSet::new();
@@ -159,13 +173,13 @@ fn a_noul_is_asked_with_every_part_and_without() {
 #[test]
 fn every_edge_text_is_a_state_and_in_a_question() {
     let items = items();
-    let of = |category: &str| items.iter().filter(|item| text(item, "cat") == category).collect::<Vec<_>>();
+    let of = |category: &str| items.iter().filter(|item| item.category == category).collect::<Vec<_>>();
     let edges = of("edge_text");
     assert_eq!(edges.len(), edge::TEXTS.len());
     for (item, expected) in edges.iter().zip(edge::TEXTS) {
-        let state = item.get("state").unwrap();
+        let state = state(item);
         assert_eq!(state.as_str().or_else(|| state.get("text")?.as_str()), Some(*expected));
-        let asked = item.get("questions").unwrap();
+        let asked = item.body.get("questions").unwrap();
         assert!(text(asked.get("same").unwrap(), "instructions").ends_with(expected));
         let criteria = asked.get("which").unwrap().get("criteria").unwrap().as_object().unwrap();
         assert!(criteria.values().any(|value| value.as_str() == Some(*expected)));

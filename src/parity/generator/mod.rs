@@ -1,7 +1,7 @@
 //! The corpus of this project, generated: the same bytes on every machine.
 //!
 //! ```text
-//! ../corpus/{prose,lexicon}.txt, presets.json, [`edge`] --Random(seed, category, number)--> items
+//! ../corpus/{prose,lexicon}.txt, presets.json, edge --Random(seed, category, number)--> items
 //! ```
 //! Each item is drawn from its own stream of numbers. A category that is added or changed leaves the others as they are.
 
@@ -16,9 +16,10 @@ mod text;
 
 use self::question::{Options, mixed, of, question, structured_criteria};
 use self::random::Random;
-use self::state::{Kind, object, record, workflow};
+use self::state::{Kind, form, object, workflow};
 use self::text::{ENGLISH, LANGUAGES, Texts};
-use crate::json::{Object, Value};
+use crate::json::{self, Object, Value};
+use crate::parity::{Description, Item};
 use crate::request::QuestionType;
 
 /// What the corpus is drawn with.
@@ -27,8 +28,11 @@ pub const SEED: u64 = 20_261_201;
 /// Numbers of options that choice and score questions are asked with.
 const OPTION_COUNTS: std::ops::RangeInclusive<usize> = 2..=20;
 
-/// The items in their order: `{"id", "cat", "state", "questions"}`.
-pub fn items() -> Vec<Value> {
+/// What the corpus must come out as: [`record`], written by `parity-gate corpus --describe --json`.
+const RECORD: &str = include_str!("../corpus/record.json");
+
+/// The items in their order; the body of each is its `state` and its `questions`.
+pub fn items() -> Vec<Item> {
     let mut corpus = Generated { texts: Texts::read(), items: Vec::new() };
     corpus.workflows();
     corpus.presets();
@@ -45,12 +49,26 @@ pub fn items() -> Vec<Value> {
 
 /// The corpus as its file: one item a line.
 pub fn jsonl() -> String {
-    items().iter().map(|item| item.dumps() + "\n").collect()
+    items().iter().map(|item| item.to_line() + "\n").collect()
+}
+
+/// What `description`, of a corpus as it is generated, is recorded as.
+pub fn record(description: &Description) -> Object {
+    let mut record = description.to_json();
+    record.insert("seed", SEED);
+    record
+}
+
+/// The keys at which `description`, of a corpus as it is generated, is not what is recorded of this corpus.
+pub fn differences(description: &Description) -> Vec<String> {
+    let recorded = json::parse(RECORD.as_bytes()).unwrap_or_default();
+    let record = record(description);
+    record.iter().filter(|(key, value)| recorded.get(key) != Some(*value)).map(|(key, _)| key.to_owned()).collect()
 }
 
 struct Generated {
     texts: Texts,
-    items: Vec<Value>,
+    items: Vec<Item>,
 }
 
 impl Generated {
@@ -59,12 +77,11 @@ impl Generated {
         for number in 0..n {
             let mut random = Random::of(SEED, category, number);
             let (state, questions) = draw(&self.texts, &mut random, number);
-            self.items.push(object([
-                ("id", format!("{category}_{number:04}").into()),
-                ("cat", category.into()),
-                ("state", state),
-                ("questions", questions.into()),
-            ]));
+            self.items.push(Item {
+                id: format!("{category}_{number:04}"),
+                category: category.to_owned(),
+                body: object([("state", state), ("questions", questions.into())]),
+            });
         }
     }
 
@@ -246,7 +263,7 @@ impl Generated {
         });
         self.add("many_questions", 4, |texts, random, number| {
             let language = other_language(number, 4);
-            (record(texts, random, language), mixed(texts, random, language, 12))
+            (form(texts, random, language), mixed(texts, random, language, 12))
         });
     }
 

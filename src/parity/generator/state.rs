@@ -62,9 +62,9 @@ impl Kind {
             Self::Sentence => texts.sentence(random, language).into(),
             Self::Passage => texts.paragraphs(random, language, 1).into(),
             Self::Edge => Value::from(format!("{} {}", random.pick(edge::TEXTS), random.pick(edge::TEXTS))),
-            Self::Json => record(texts, random, language).dumps().into(),
+            Self::Json => form(texts, random, language).dumps().into(),
             Self::LongText => texts.paragraphs(random, language, LONG).into(),
-            Self::Flat => record(texts, random, language),
+            Self::Flat => form(texts, random, language),
             Self::Nested => nested(texts, random, language, 4),
             Self::Numbers => numbers(random),
             Self::LongObject => {
@@ -96,7 +96,7 @@ impl Kind {
             }
             Self::Records => {
                 let n = random.within(2, 3);
-                (0..n).map(|_| record(texts, random, language)).collect()
+                (0..n).map(|_| form(texts, random, language)).collect()
             }
             Self::Mixed => {
                 let parts = [
@@ -105,7 +105,7 @@ impl Kind {
                     number_of(random),
                     texts.sentence(random, language).into(),
                     (0..3).map(|_| number_of(random)).collect(),
-                    record(texts, random, language),
+                    form(texts, random, language),
                 ];
                 let order = random.draw(&[0, 1, 2, 3, 4, 5], 6);
                 order.into_iter().filter_map(|i: usize| parts.get(i).cloned()).collect()
@@ -161,7 +161,7 @@ fn numbers(random: &mut Random) -> Value {
 }
 
 /// A flat object as a form or a table row is one.
-pub(super) fn record(texts: &Texts, random: &mut Random, language: &str) -> Value {
+pub(super) fn form(texts: &Texts, random: &mut Random, language: &str) -> Value {
     let mut object = Object::new();
     let n = random.within(3, 6);
     for field in random.draw(texts.short("fields", ENGLISH), n) {
