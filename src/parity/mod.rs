@@ -15,6 +15,7 @@ mod record;
 mod run;
 mod run_file;
 mod server;
+pub mod tier;
 mod values;
 
 pub use corpus::{Corpus, Item, Subset};
