@@ -5,8 +5,10 @@
 //! ```
 
 mod corpus;
+pub mod derive;
 mod description;
 mod endpoint;
+pub mod gate;
 pub mod generator;
 mod identity;
 mod local;
