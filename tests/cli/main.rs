@@ -10,9 +10,12 @@ mod family;
 mod fault;
 mod fit;
 mod fixture;
+#[path = "../gate/mod.rs"]
+mod gate;
 #[path = "../large/mod.rs"]
 mod large;
 mod output;
+mod parity_gate;
 mod spec;
 mod stream;
 mod transcript;

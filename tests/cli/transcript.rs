@@ -1,7 +1,7 @@
 //! Command transcripts: `tests/cli/*.trycmd` and the command blocks of README.md, with what they print.
 //!
-//! Each runs in a folder of its own that holds `golden/` checkpoints, `examples/`, `input/` and a converted `tiny.gguf`,
-//! so a transcript reads like a session in the repository and writes nothing into it. `TRYCMD=overwrite`
+//! Each runs in a folder of its own that holds `golden/` checkpoints, `examples/`, `input/`, `runs/` for the parity gate and a
+//! converted `tiny.gguf`, so a transcript reads like a session in the repository and writes nothing into it. `TRYCMD=overwrite`
 //! writes what was printed into the transcripts; look at the difference before committing it.
 
 use crate::fixture::{model, root};
@@ -43,6 +43,7 @@ fn transcripts_print_what_they_say() {
         }
         copy_folder(&root().join("tests/cli/input"), &folder.join("input"));
         fs::copy(model(), folder.join("tiny.gguf")).unwrap();
+        crate::parity_gate::stage(&folder.join("runs"));
         cases.case(&staged);
     }
     cases

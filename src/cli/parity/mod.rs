@@ -1,8 +1,11 @@
 //! `parity-gate`: whether a run of one backend may stand for another.
 
+mod compare;
 mod corpus;
+mod derive;
 mod identity;
 mod run;
+mod tiers;
 
 use super::exit;
 use std::process::ExitCode;
@@ -23,6 +26,9 @@ Examples:
   parity-gate corpus -o corpus.jsonl      write the requests to run
   parity-gate run corpus.jsonl -m model.gguf -o ours.jsonl
   parity-gate identity ours.jsonl
+  parity-gate compare reference.jsonl cpu.jsonl --gate strict-f32
+  parity-gate derive cpu-f32.jsonl=cpu-f16.jsonl --check
+  parity-gate tiers
 ";
 
 /// The exit codes of a tool that judges.
@@ -48,6 +54,9 @@ enum Command {
     Corpus(corpus::CorpusArguments),
     Run(run::RunArguments),
     Identity(identity::IdentityArguments),
+    Compare(compare::CompareArguments),
+    Derive(derive::DeriveArguments),
+    Tiers(tiers::TiersArguments),
 }
 
 /// Runs the tool on the arguments of this process.
@@ -56,6 +65,9 @@ pub fn main() -> ExitCode {
         Command::Corpus(arguments) => corpus::run(arguments),
         Command::Run(arguments) => run::run(arguments),
         Command::Identity(arguments) => identity::run(&arguments),
+        Command::Compare(arguments) => compare::run(arguments),
+        Command::Derive(arguments) => derive::run(arguments),
+        Command::Tiers(arguments) => tiers::run(arguments),
     })
 }
 
