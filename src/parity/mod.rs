@@ -17,6 +17,7 @@ mod record;
 mod run;
 mod run_file;
 mod server;
+mod summary;
 pub mod tier;
 mod values;
 
@@ -29,4 +30,5 @@ pub use record::{ItemRecord, Outcome, QuestionRecord, Refusal};
 pub use run::{Backend, run};
 pub use run_file::{Existing, Run, RunWriter};
 pub use server::{Said, Server};
+pub use summary::{COLUMNS, GATES, Line};
 pub use values::values_sha256;

@@ -9,9 +9,9 @@ use crate::cli::table::table;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{check_destination, write_atomic};
 use crate::json::{Object, Value};
-use crate::parity::Run;
 use crate::parity::gate::{Failure, Judged, Options, Verdict, judge};
 use crate::parity::tier::Tier;
+use crate::parity::{GATES, Run};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use std::path::{Path, PathBuf};
 
@@ -100,7 +100,7 @@ pub(super) fn run(arguments: CompareArguments) -> Result<Exit, Stop> {
     }
     if let Some(path) = &json {
         let mut file = Object::new();
-        file.insert("schema", "laya-parity-gates/1");
+        file.insert("schema", GATES);
         file.insert("baseline", shown(&baseline));
         file.insert("candidates", Value::Array(results));
         write(path, &Value::Object(file))?;

@@ -4,6 +4,7 @@ mod compare;
 mod corpus;
 mod derive;
 mod identity;
+mod report;
 mod run;
 mod tiers;
 
@@ -27,6 +28,7 @@ Examples:
   parity-gate run corpus.jsonl -m model.gguf -o ours.jsonl
   parity-gate identity ours.jsonl
   parity-gate compare reference.jsonl cpu.jsonl --gate strict-f32
+  parity-gate report gates/*.json
   parity-gate derive cpu-f32.jsonl=cpu-f16.jsonl --check
   parity-gate tiers
 ";
@@ -55,6 +57,7 @@ enum Command {
     Run(run::RunArguments),
     Identity(identity::IdentityArguments),
     Compare(compare::CompareArguments),
+    Report(report::ReportArguments),
     Derive(derive::DeriveArguments),
     Tiers(tiers::TiersArguments),
 }
@@ -66,6 +69,7 @@ pub fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Identity(arguments) => identity::run(&arguments),
         Command::Compare(arguments) => compare::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
         Command::Derive(arguments) => derive::run(arguments),
         Command::Tiers(arguments) => tiers::run(arguments),
     })

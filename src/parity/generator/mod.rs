@@ -52,7 +52,12 @@ pub fn jsonl() -> String {
     items().iter().map(|item| item.to_line() + "\n").collect()
 }
 
-/// What `description`, of a corpus as it is generated, is recorded as.
+/// SHA-256 of the corpus as it is recorded.
+pub fn sha256() -> Option<String> {
+    json::parse(RECORD.as_bytes()).ok()?.get("sha256")?.as_str().map(str::to_owned)
+}
+
+/// The keys at which `description`, of a corpus as it is generated, is recorded as.
 pub fn record(description: &Description) -> Object {
     let mut record = description.to_json();
     record.insert("seed", SEED);
