@@ -28,6 +28,7 @@ pub mod model;
 pub mod parity;
 pub mod readout;
 pub mod request;
+mod safetensors;
 pub mod schema;
 pub mod sequence;
 pub mod spec;

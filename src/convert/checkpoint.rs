@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::config::Config;
 use super::hyper::Hyper;
-use super::safetensors::{Float, SafeTensors, Tensor};
 use super::source::{self, Expected};
 use super::vocabulary::Vocabulary;
 use super::weight::Weight;
 use super::witness::Witness;
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::Value;
+use crate::safetensors::{Float, SafeTensors, Tensor};
 
 /// A validated checkpoint: its settings, its vocabulary, and where each tensor lies.
 pub(super) struct Checkpoint {

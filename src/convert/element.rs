@@ -4,7 +4,7 @@ use half::f16;
 use rayon::prelude::*;
 
 use super::quant;
-use super::safetensors::Float;
+use crate::safetensors::Float;
 
 /// Elements one task converts: whole blocks of Q8_0.
 const CHUNK: usize = 1 << 14;

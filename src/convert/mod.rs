@@ -42,7 +42,6 @@ mod quant;
 mod quantize;
 mod range;
 mod report;
-mod safetensors;
 mod source;
 mod special;
 mod stream;

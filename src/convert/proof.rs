@@ -14,12 +14,12 @@ use super::compare::same;
 use super::element;
 use super::quant;
 use super::report::{Loss, Stored};
-use super::safetensors::Float;
 use super::stream;
 use super::weight::Weight;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{File, TensorType, Writer};
 use crate::layout;
+use crate::safetensors::Float;
 use crate::tokenizer::Tokenizer;
 
 /// Elements compared at a time: whole blocks, and what is read for them stays in a core's own cache.

@@ -1,9 +1,9 @@
 //! Values that have no finite counterpart in the GGUF file: found and counted, so that they can be said.
 
 use super::quant;
-use super::safetensors::Float;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::TensorType;
+use crate::safetensors::Float;
 
 /// Elements one task looks at.
 const CHUNK: usize = 1 << 16;

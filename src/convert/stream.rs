@@ -10,11 +10,11 @@ use std::thread;
 
 use super::range::Range;
 use super::report::Stored;
-use super::safetensors::Float;
 use super::weight::Weight;
 use super::{Progress, element};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{TensorInfo, TensorType, Writer};
+use crate::safetensors::Float;
 
 /// Elements converted at a time: whole blocks of every type, and a buffer of a few megabytes.
 const PIECE: usize = 1 << 20;

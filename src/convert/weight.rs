@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::safetensors::Float;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::{File, Map, TensorInfo, TensorType};
+use crate::safetensors::Float;
 
 /// A tensor to be written.
 #[derive(Clone, Copy)]

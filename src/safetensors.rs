@@ -34,7 +34,7 @@ const DTYPES: [(&str, u64); 17] = [
 
 /// The element types a weight may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Float {
+pub(crate) enum Float {
     F16,
     BF16,
     F32,
@@ -42,7 +42,7 @@ pub(super) enum Float {
 }
 
 impl Float {
-    pub(super) fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name {
             "F16" => Some(Self::F16),
             "BF16" => Some(Self::BF16),
@@ -53,7 +53,7 @@ impl Float {
     }
 
     /// The name in a file.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::F16 => "F16",
             Self::BF16 => "BF16",
@@ -63,7 +63,7 @@ impl Float {
     }
 
     /// Bytes of one element.
-    pub(super) fn n_bytes(self) -> usize {
+    pub(crate) fn n_bytes(self) -> usize {
         match self {
             Self::F16 | Self::BF16 => 2,
             Self::F32 => 4,
@@ -74,11 +74,11 @@ impl Float {
 
 /// One tensor of a file.
 #[derive(Debug, Clone)]
-pub(super) struct Tensor {
-    pub(super) name: String,
-    pub(super) dtype: &'static str,
+pub(crate) struct Tensor {
+    pub(crate) name: String,
+    pub(crate) dtype: &'static str,
     /// Dimensions in the file's order: the contiguous one last.
-    pub(super) shape: Vec<u64>,
+    pub(crate) shape: Vec<u64>,
     /// Byte range from the start of the data.
     start: usize,
     end: usize,
@@ -86,7 +86,7 @@ pub(super) struct Tensor {
 
 /// A validated safetensors file.
 #[derive(Debug)]
-pub(super) struct SafeTensors {
+pub(crate) struct SafeTensors {
     path: PathBuf,
     map: Map,
     data_start: usize,
@@ -95,27 +95,27 @@ pub(super) struct SafeTensors {
 }
 
 impl SafeTensors {
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let map = Map::open(path)?;
         let (data_start, tensors) = header(map.bytes()).map_err(|e| e.in_file(path))?;
         Ok(Self { path: path.to_owned(), map, data_start, tensors })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn tensors(&self) -> &[Tensor] {
+    pub(crate) fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
 
     /// The bytes of the whole file.
-    pub(super) fn map(&self) -> &Map {
+    pub(crate) fn map(&self) -> &Map {
         &self.map
     }
 
     /// Where the data of one of this file's tensors lies in [`SafeTensors::map`]: start and length.
-    pub(super) fn place(&self, tensor: &Tensor) -> (usize, usize) {
+    pub(crate) fn place(&self, tensor: &Tensor) -> (usize, usize) {
         (self.data_start + tensor.start, tensor.end - tensor.start)
     }
 }
