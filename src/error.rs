@@ -27,6 +27,8 @@ pub enum ErrorKind {
     Spec,
     /// A server that cannot be reached, or that does not answer as it must.
     Endpoint,
+    /// Two things that do not belong together: comparing them would say nothing.
+    Mismatch,
     /// A valid input of a kind this build does not implement.
     Unsupported,
     /// A command line that makes no sense.

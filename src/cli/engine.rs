@@ -62,7 +62,7 @@ fn kernels() -> impl clap::builder::TypedValueParser<Value = Kernels> {
 }
 
 /// Reads the name of a plan.
-fn plan() -> impl clap::builder::TypedValueParser<Value = Plan> {
+pub(super) fn plan() -> impl clap::builder::TypedValueParser<Value = Plan> {
     PossibleValuesParser::new(Plan::ALL.map(Plan::as_str)).try_map(|name| name.parse::<Plan>())
 }
 
@@ -72,10 +72,18 @@ impl SpeedArguments {
     /// # Errors
     /// This processor does not have the instruction set.
     pub(super) fn choice(&self) -> Result<(InstructionSet, usize)> {
-        let isa = instruction_set(self.isa.as_deref(), env::var_os(ISA_VARIABLE))?;
-        let n_threads = self.threads.map_or_else(default_threads, usize::from);
-        Ok((isa.unwrap_or_else(InstructionSet::widest), n_threads))
+        choice(self.isa.as_deref(), self.threads)
     }
+}
+
+/// The instruction set called `isa` and `threads`, or what takes the place of those not given.
+///
+/// # Errors
+/// This processor does not have the instruction set.
+pub(super) fn choice(isa: Option<&str>, threads: Option<u16>) -> Result<(InstructionSet, usize)> {
+    let isa = instruction_set(isa, env::var_os(ISA_VARIABLE))?;
+    let n_threads = threads.map_or_else(default_threads, usize::from);
+    Ok((isa.unwrap_or_else(InstructionSet::widest), n_threads))
 }
 
 impl EngineArguments {

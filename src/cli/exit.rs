@@ -58,6 +58,7 @@ impl Exit {
     fn of(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::Usage => Self::Usage,
+            ErrorKind::Mismatch => Self::Refused,
             _ => Self::Failed,
         }
     }
@@ -142,6 +143,7 @@ mod tests {
             assert!(COMPARE_EXIT_HELP.contains(&format!("\n  {code} ")), "{code} is not documented");
         }
         assert_eq!(Exit::of(ErrorKind::Gguf), Exit::Failed);
+        assert_eq!(Exit::of(ErrorKind::Mismatch).code(), 2);
         assert_eq!(Exit::of(ErrorKind::Usage), Exit::Usage);
     }
 

@@ -48,6 +48,19 @@ impl Default for Control {
 }
 
 impl Control {
+    /// What the controls are called at the gate, and in the goldens.
+    pub const GATE_NAMES: [(&str, &str); 9] = [
+        ("all-global", "all_layers_global"),
+        ("all-local", "all_layers_local"),
+        ("window-1", "window_radius_minus_1"),
+        ("window+1", "window_radius_plus_1"),
+        ("no-type-embedding", "no_type_embedding"),
+        ("tanh-gelu", "tanh_gelu"),
+        ("no-out-proj", "output_projection_skipped"),
+        ("no-head-out-proj", "head_output_projection_skipped"),
+        ("norm-on-layer-0", "attention_norm_on_layer_0"),
+    ];
+
     /// Every negative control, with the name the goldens give it.
     pub fn all() -> Vec<(&'static str, Self)> {
         let model = Self::default();
@@ -62,6 +75,12 @@ impl Control {
             ("output_projection_skipped", Self { attention_output: false, ..model }),
             ("head_output_projection_skipped", Self { head_attention_output: false, ..model }),
         ]
+    }
+
+    /// The control a port's mistake is called by at the gate, see [`Control::GATE_NAMES`], or by its golden's name.
+    pub fn named(name: &str) -> Option<Self> {
+        let golden = Self::GATE_NAMES.iter().find(|(gate, _)| *gate == name).map_or(name, |(_, golden)| golden);
+        Self::all().into_iter().find(|(known, _)| *known == golden).map(|(_, control)| control)
     }
 
     /// Whether a layer that is `global` by the model is treated as one, in its keys and in its rotary base.
@@ -79,5 +98,20 @@ impl Control {
             Window::Shifted(by) => (window / 2).saturating_add_signed(by),
             _ => window / 2,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_control_has_both_names() {
+        assert_eq!(Control::GATE_NAMES.len(), Control::all().len());
+        for (gate, golden) in Control::GATE_NAMES {
+            let control = Control::named(gate);
+            assert!(control.is_some() && control == Control::named(golden) && control != Some(Control::default()));
+        }
+        assert_eq!(Control::named("window"), None);
     }
 }

@@ -11,6 +11,7 @@ mod endpoint;
 pub mod gate;
 pub mod generator;
 mod identity;
+pub mod layers;
 mod local;
 mod machine;
 mod record;

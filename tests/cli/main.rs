@@ -6,6 +6,8 @@ mod bench;
 mod cache;
 #[path = "../checkpoint/mod.rs"]
 mod checkpoint;
+#[path = "../dump/mod.rs"]
+mod dump;
 mod family;
 mod fault;
 mod fit;
@@ -14,6 +16,7 @@ mod fixture;
 mod gate;
 #[path = "../large/mod.rs"]
 mod large;
+mod layers;
 mod output;
 mod parity_gate;
 mod spec;

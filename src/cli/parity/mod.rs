@@ -5,6 +5,7 @@ mod corpus;
 mod derive;
 mod identity;
 mod report;
+mod layers;
 mod run;
 mod tiers;
 
@@ -31,6 +32,7 @@ Examples:
   parity-gate report gates/*.json
   parity-gate derive cpu-f32.jsonl=cpu-f16.jsonl --check
   parity-gate tiers
+  parity-gate layers corpus.jsonl -m model.gguf --mutate all
 ";
 
 /// The exit codes of a tool that judges.
@@ -60,6 +62,7 @@ enum Command {
     Report(report::ReportArguments),
     Derive(derive::DeriveArguments),
     Tiers(tiers::TiersArguments),
+    Layers(layers::LayersArguments),
 }
 
 /// Runs the tool on the arguments of this process.
@@ -72,6 +75,7 @@ pub fn main() -> ExitCode {
         Command::Report(arguments) => report::run(arguments),
         Command::Derive(arguments) => derive::run(arguments),
         Command::Tiers(arguments) => tiers::run(arguments),
+        Command::Layers(arguments) => layers::run(arguments),
     })
 }
 
