@@ -307,7 +307,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The text at `key`, unless it is null or missing.
-    fn option(&self, key: &str) -> Result<Option<String>> {
+    pub(super) fn option(&self, key: &str) -> Result<Option<String>> {
         match self.object.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),

@@ -5,6 +5,7 @@
 //! ```
 
 mod corpus;
+pub mod crosscheck;
 pub mod derive;
 mod description;
 mod endpoint;

@@ -106,14 +106,14 @@ impl Run {
 }
 
 /// Everything before the last line, and that line if it may be a seal.
-fn sealed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn sealed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.strip_suffix(b"\n")?;
     let start = end.iter().rposition(|byte| *byte == b'\n')? + 1;
     let (body, seal) = bytes.split_at(start);
     seal.starts_with(b"{\"seal\":").then_some((body, seal))
 }
 
-fn seal_line(n_items: usize, digest: &[u8]) -> String {
+pub(super) fn seal_line(n_items: usize, digest: &[u8]) -> String {
     format!("{{\"seal\":{{\"n_items\":{n_items},\"sha256\":\"{}\"}}}}\n", hex(digest))
 }
 
@@ -124,7 +124,7 @@ fn header_line(identity: &Identity) -> String {
     Value::Object(header).dumps_compact() + "\n"
 }
 
-fn value(line: &[u8]) -> Result<Value> {
+pub(super) fn value(line: &[u8]) -> Result<Value> {
     json::parse(line)
         .map_err(|fault| Error::new(ErrorKind::Json, format!("column {}: {}", fault.column, fault.message)))
 }

@@ -2,10 +2,11 @@
 
 mod compare;
 mod corpus;
+mod crosscheck;
 mod derive;
 mod identity;
-mod report;
 mod layers;
+mod report;
 mod run;
 mod tiers;
 
@@ -33,6 +34,7 @@ Examples:
   parity-gate derive cpu-f32.jsonl=cpu-f16.jsonl --check
   parity-gate tiers
   parity-gate layers corpus.jsonl -m model.gguf --mutate all
+  parity-gate crosscheck http://127.0.0.1:8080 http://127.0.0.1:8081 --mode argmax
 ";
 
 /// The exit codes of a tool that judges.
@@ -63,6 +65,7 @@ enum Command {
     Derive(derive::DeriveArguments),
     Tiers(tiers::TiersArguments),
     Layers(layers::LayersArguments),
+    Crosscheck(crosscheck::CrosscheckArguments),
 }
 
 /// Runs the tool on the arguments of this process.
@@ -76,6 +79,7 @@ pub fn main() -> ExitCode {
         Command::Derive(arguments) => derive::run(arguments),
         Command::Tiers(arguments) => tiers::run(arguments),
         Command::Layers(arguments) => layers::run(arguments),
+        Command::Crosscheck(arguments) => crosscheck::run(arguments),
     })
 }
 
