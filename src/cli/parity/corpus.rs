@@ -147,7 +147,8 @@ fn tables(description: &Description) -> String {
     for category in &description.categories {
         let counts = [category.all, category.english].map(|count| [count.n_items, count.n_questions]);
         let counts = counts.into_iter().flatten().map(|n| n.to_string());
-        categories.add_row(std::iter::once(escape::printable(&category.name)).chain(counts));
+        let name = if category.name.is_empty() { "-".to_owned() } else { escape::printable(&category.name) };
+        categories.add_row(std::iter::once(name).chain(counts));
     }
     let refused = description.refused.iter().map(|id| format!("\nno request: {}", escape::printable(id)));
     format!(
