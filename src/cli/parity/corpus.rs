@@ -14,7 +14,7 @@ use crate::json::{Object, Value};
 use crate::parity::{Corpus, Description, Subset, generator};
 use crate::request::QuestionType;
 
-use super::TOOL;
+use super::{TOOL, run};
 
 const LONG_ABOUT: &str = "\
 Writes the corpus of this project, or says what is in a corpus.
@@ -24,8 +24,8 @@ The corpus is generated from texts in the program, the same bytes on every machi
 languages, every number of options from 2 to 20, everything that is cut to fit, criteria that are no
 texts, and texts that tokenizers get wrong. Exactly one item, whose state is null, is no request.
 
-The English subset are the items whose every letter, in state and questions, is ASCII. A file of it
-is a corpus of its own; to run a part of a whole corpus, give the subset to run instead.
+The English subset is the items whose every letter, in state and questions, is ASCII. A file of
+it is a corpus of its own; to run a part of a whole corpus, give the subset to run instead.
 
 With --check the corpus is generated and compared with what is recorded of it in the sources: hash,
 size, and the numbers of items and questions of every category.";
@@ -48,7 +48,7 @@ pub(super) struct CorpusArguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Which items to write
-    #[arg(long, value_name = "SUBSET", default_value_t, value_parser = subset())]
+    #[arg(long, value_name = "SUBSET", default_value_t, value_parser = run::subset())]
     subset: Subset,
     /// Compare what is generated with the record of it
     #[arg(long)]
@@ -61,14 +61,8 @@ pub(super) struct CorpusArguments {
     json: bool,
 }
 
-/// Reads a subset by its name; the help lists all.
-fn subset() -> impl clap::builder::TypedValueParser<Value = Subset> {
-    use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-    PossibleValuesParser::new(Subset::ALL.map(Subset::as_str)).try_map(|name| name.parse::<Subset>())
-}
-
 /// Does what the arguments ask for.
-pub(super) fn run(arguments: CorpusArguments) -> Result<Exit, Stop> {
+pub(super) fn corpus(arguments: CorpusArguments) -> Result<Exit, Stop> {
     let CorpusArguments { output, subset, check, describe, json } = arguments;
     match describe {
         Some(Some(path)) => {

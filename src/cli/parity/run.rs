@@ -84,7 +84,7 @@ struct ServerArguments {
 }
 
 /// Reads the name of a subset.
-fn subset() -> impl clap::builder::TypedValueParser<Value = Subset> {
+pub(super) fn subset() -> impl clap::builder::TypedValueParser<Value = Subset> {
     PossibleValuesParser::new(Subset::ALL.map(Subset::as_str)).try_map(|name| name.parse::<Subset>())
 }
 
