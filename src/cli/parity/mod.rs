@@ -4,6 +4,7 @@ mod compare;
 mod corpus;
 mod crosscheck;
 mod derive;
+mod flips;
 mod identity;
 mod layers;
 mod report;
@@ -30,6 +31,7 @@ Examples:
   parity-gate run corpus.jsonl -m model.gguf -o ours.jsonl
   parity-gate identity ours.jsonl
   parity-gate compare reference.jsonl cpu.jsonl --gate strict-f32
+  parity-gate flips base.jsonl cand.jsonl --html flips.html
   parity-gate report gates/*.json
   parity-gate derive cpu-f32.jsonl=cpu-f16.jsonl --check
   parity-gate tiers
@@ -61,6 +63,7 @@ enum Command {
     Run(run::RunArguments),
     Identity(identity::IdentityArguments),
     Compare(compare::CompareArguments),
+    Flips(flips::FlipsArguments),
     Report(report::ReportArguments),
     Derive(derive::DeriveArguments),
     Tiers(tiers::TiersArguments),
@@ -71,10 +74,11 @@ enum Command {
 /// Runs the tool on the arguments of this process.
 pub fn main() -> ExitCode {
     exit::main(TOOL, |arguments: Arguments| match arguments.command {
-        Command::Corpus(arguments) => corpus::run(arguments),
+        Command::Corpus(arguments) => corpus::corpus(arguments),
         Command::Run(arguments) => run::run(arguments),
         Command::Identity(arguments) => identity::run(&arguments),
         Command::Compare(arguments) => compare::run(arguments),
+        Command::Flips(arguments) => flips::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::Derive(arguments) => derive::run(arguments),
         Command::Tiers(arguments) => tiers::run(arguments),
