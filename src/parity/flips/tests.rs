@@ -80,6 +80,11 @@ fn the_surest_change_comes_first() {
     assert!((gaps[0] - 0.905_148_253_644_866_4).abs() < 1e-15, "{gaps:?}");
     assert!((gaps[1] - 0.062_418_746_747_512_5).abs() < 1e-15, "{gaps:?}");
     assert_eq!(gaps[2], 0.0);
+    assert_eq!(
+        gaps[..2],
+        [[3.0, 0.0], [0.0, 0.125]].map(|logits| crate::parity::gate::top_2_gap(&logits)),
+        "as the gate has it"
+    );
     assert_eq!(flips.agreement, [Agreement::default(), Agreement::default(), Agreement { n: 4, n_same: 1 }]);
     assert_eq!(flips.left_out, LeftOut::default());
     let flip = &flips.changed[0];

@@ -200,7 +200,7 @@ fn nested(texts: &Texts, random: &mut Random, language: &str, depth: usize) -> V
 fn turns(random: &mut Random, n: usize, mut say: impl FnMut(&mut Random) -> String) -> Value {
     let turn = |i: usize, said: String| {
         object([
-            ("role", if i % 2 == 0 { "customer" } else { "assistant" }.into()),
+            ("role", if i.is_multiple_of(2) { "customer" } else { "assistant" }.into()),
             ("said", said.into()),
             ("minute", Value::from(3 * i)),
         ])
