@@ -1,8 +1,8 @@
 //! `parity-gate derive`: numbers of tiers from runs.
 
+use super::TOOL;
 use super::compare::{is_same, number, write};
 use super::tiers::TiersArgument;
-use super::{EXIT_HELP, TOOL};
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::stdout::Stdout;
 use crate::cli::table::table;
@@ -31,6 +31,14 @@ Examples:
   parity-gate derive reference.jsonl=cpu-f32.jsonl --check
   parity-gate derive cpu-f32.jsonl=cpu-f16.jsonl --json derivation.json
 ";
+
+const EXIT_HELP: &str = "\
+Exit codes:
+  0    done; with --check nothing seen is above what is registered
+  1    the work failed, or --check found a value above what is registered
+  2    the runs of a pair do not belong together
+  64   the command line makes no sense
+  130  interrupted (Ctrl-C), as a shell reports it";
 
 /// Arguments of `parity-gate derive`.
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,6 @@
 //! `parity-gate tiers`: the numbers of the tiers.
 
-use super::EXIT_HELP;
-use crate::cli::exit::{Exit, Stop};
+use crate::cli::exit::{EXIT_HELP, Exit, Stop};
 use crate::cli::stdout::Stdout;
 use crate::cli::table::table;
 use crate::cli::{escape, stderr};

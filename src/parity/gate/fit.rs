@@ -153,7 +153,9 @@ fn class(baseline: &Identity, candidate: &Identity, found: &mut Found) {
     }
     for (side, run) in [("baseline", baseline), ("candidate", candidate)] {
         if activations(run).is_empty() {
-            let reason = format!("the {side} does not say the type of its activations; run it again and say it");
+            let reason = format!(
+                "the {side} does not say the type of its activations; say it when it is run, with --activations"
+            );
             found.add("runtime.activations", reason);
         }
     }

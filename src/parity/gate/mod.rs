@@ -10,6 +10,7 @@
 mod answer;
 mod compare;
 mod fit;
+mod input;
 mod number;
 mod report;
 mod rule;

@@ -1,17 +1,12 @@
 //! Runs that were changed: in their bytes, which the seal shows; and in what they say, sealed again, which the gate must
 //! find. Neither may ever pass, or end the program.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod gate;
-mod random;
-
-use gate::{OTHER, RunText, at, engine, object_at, on_device, reference};
+use crate::gate::{self, OTHER, RunText, at, engine, object_at, on_device, reference};
+use crate::random::SplitMix64;
 use laya::json::{Number, Value};
 use laya::parity::Run;
 use laya::parity::gate::{Options, Verdict, judge};
 use laya::parity::tier::{Tier, Tiers};
-use random::SplitMix64;
 
 const N_MUTATIONS: usize = 1000;
 const N_ITEMS: usize = 4;
