@@ -1,7 +1,7 @@
 //! `parity-gate compare`, `derive` and `tiers`: exit codes, results, refusals.
 
 use crate::fixture::{parsed, run};
-use crate::gate::{self, RunText, engine, on_device, reference};
+use crate::gate::{self, OTHER, RunText, engine, on_device, reference};
 use laya::json::Value;
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,9 @@ pub(crate) fn stage(folder: &Path) {
     let mut english = cpu.clone();
     english.set("corpus", "subset", "english");
     write("english.jsonl", &english);
-    let [half, mut device] = on_device(8);
+    let [mut half, mut device] = on_device(8);
+    // Another file than that of the F32 weights.
+    [&mut half, &mut device].into_iter().for_each(|run| run.set("model", "sha256", OTHER));
     write("cpu-f16.jsonl", &half);
     device.add(2, "c", &["answer", "probabilities", "b"], 0.01);
     *device.question(2, "c", &["act_logits", "0"]) = Value::from(990.0);
