@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn numbers_have_the_digits_that_say_something() {
-        assert_eq!([0.0, 1.25e-5, f64::INFINITY].map(number), ["0", "1.2e-5", "not finite"]);
+        assert_eq!([0.0, 1.24e-5, f64::INFINITY].map(number), ["0", "1.2e-5", "not finite"]);
         let factors = [0.0, 0.001, 0.25, 9.5, 155.4, 3e7, f64::INFINITY];
         assert_eq!(factors.map(times), ["0", "1.0e-3", "0.25", "9.50", "155", "3.0e7", "infinitely many"]);
     }
