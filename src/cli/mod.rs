@@ -8,6 +8,7 @@ pub mod bench;
 mod cache;
 pub mod cargo;
 pub mod convert;
+mod destination;
 mod engine;
 mod escape;
 mod exit;

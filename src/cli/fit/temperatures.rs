@@ -4,6 +4,7 @@ use super::data::{LabelledData, OnError, read_all};
 use super::{TOOL, in_force, table};
 use crate::calibrate::temperature::{self, Clamp, Options};
 use crate::calibrate::{Fraction, Identity, LogitFile, leak};
+use crate::cli::destination;
 use crate::cli::engine::EngineArguments;
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::input::Input;
@@ -13,7 +14,7 @@ use crate::cli::stdout::Stdout;
 use crate::convert::Outtype;
 use crate::engine::{self, Engine};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gguf::{File, check_destination, write_atomic};
+use crate::gguf::{File, write_atomic};
 use crate::json::Value;
 use crate::kernels::NUMERIC_CONTRACT;
 use crate::request::QuestionType;
@@ -206,7 +207,7 @@ pub(super) fn fit(arguments: Arguments) -> Result<Exit, Stop> {
         (None, None) => return Err(Error::new(ErrorKind::Usage, "nothing to fit on: give DATA or --logits").into()),
     };
     if let Some(path) = &output.logits_out {
-        write(path, &logits.to_text())?;
+        destination::write(path, &logits.to_text())?;
     }
     finish(&logits, &options, base, model.as_deref(), &output)
 }
@@ -299,7 +300,7 @@ fn finish(
     };
     if let Some(path) = &output.report {
         let report = Value::Object(temperature::report(&fit, logits, options, &leak));
-        write(path, &(report.dumps_indent(2) + "\n"))?;
+        destination::write(path, &(report.dumps_indent(2) + "\n"))?;
     }
     if let Some((path, spec)) = spec {
         write_atomic(path, |out| out.write_all(spec.text()).map_err(|error| Error::io("cannot write", path, &error)))?;
@@ -363,15 +364,6 @@ fn read_spec(path: &Path) -> Result<Spec> {
     spec.map_err(|error| error.in_file(input.name()))
 }
 
-/// `folder`, where a bare file name has none.
-fn here(folder: &Path) -> PathBuf {
-    if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    write_atomic(path, |out| out.write_all(text.as_bytes()).map_err(|error| Error::io("cannot write", path, &error)))
-}
-
 impl OutputArguments {
     /// Refuses outputs that cannot be written, that are the same, or that are one of `inputs`.
     ///
@@ -380,25 +372,11 @@ impl OutputArguments {
     fn check<const N: usize>(&self, inputs: [Option<&Path>; N]) -> Result<()> {
         let outputs: Vec<_> =
             [&self.report, &self.logits_out, &self.spec_out].into_iter().flatten().map(PathBuf::as_path).collect();
-        let same =
-            |a: &Path, b: &Path| a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
-        for (i, output) in outputs.iter().enumerate() {
-            check_destination(output)?;
-            // A spec may be replaced by the one made of it.
-            let base = self.spec.as_deref().filter(|_| self.spec_out.as_deref() != Some(*output));
-            // Neither may a file in a checkpoint directory be one.
-            let is_in = |folder: &Path| {
-                folder.is_dir() && output.exists() && output.parent().is_some_and(|parent| same(&here(parent), folder))
-            };
-            if inputs.iter().chain([&base]).flatten().any(|input| same(output, input) || is_in(input)) {
-                return Err(
-                    Error::new(ErrorKind::Usage, "is to be read and written; name another output").in_file(*output)
-                );
-            }
-            if outputs.iter().take(i).any(|other| same(output, other)) {
-                return Err(Error::new(ErrorKind::Usage, "is named for two outputs; name another").in_file(*output));
-            }
-        }
+        let inputs: Vec<_> = inputs.into_iter().flatten().collect();
+        destination::check(&outputs, &inputs)?;
+        // A spec may be replaced by the one made of it.
+        let others: Vec<_> = outputs.into_iter().filter(|path| self.spec_out.as_deref() != Some(*path)).collect();
+        destination::check(&others, self.spec.as_deref().as_slice())?;
         Ok(())
     }
 }
