@@ -44,7 +44,7 @@ def dumps(value: Any) -> str:
 
 def is_english(item: Item) -> bool:
     """Whether every letter of the state and the questions is ASCII."""
-    text = json.dumps([item["state"], item["questions"]], ensure_ascii=False)
+    text = json.dumps([item.get("state"), item["questions"]], ensure_ascii=False)
     return all(c.isascii() for c in text if c.isalpha())
 
 
@@ -159,10 +159,11 @@ class Recorder:
 def answer(agent: Any, recorder: Recorder, item: Item) -> Item:
     """The record of one item."""
     try:
-        answers = agent.system_one(item["state"], item["questions"])["answers"]
+        answers = agent.system_one(item.get("state"), item["questions"])["answers"]
     except (TypeError, ValueError) as error:
         recorder.passes.clear()
-        return {"id": item["id"], "refused": {"message": str(error), "null_state": item["state"] is None}}
+        facts = {"null_state": item.get("state") is None, "n_questions": len(item["questions"])}
+        return {"id": item["id"], "refused": {"message": str(error), **facts}}
     rows = list(recorder.rows())
     if len(rows) != len(answers):
         raise SystemExit(f"{item['id']}: {len(rows)} rows for {len(answers)} answers")
@@ -183,18 +184,33 @@ def open_run(path: Path, header: bytes, resume: bool) -> int:
     if not data.startswith(header):
         raise SystemExit(f"{path}: is a run of something else, or with other settings")
     whole = data[: data.rfind(b"\n") + 1]
-    lines = whole[len(header) :].splitlines()
+    lines = whole[len(header) :].split(b"\n")[:-1]
     if lines and lines[-1].startswith(b'{"seal"'):
         raise SystemExit(f"{path}: is complete")
     path.write_bytes(whole)
     return len(lines)
 
 
+def seal_line(body: bytes, n_items: int) -> bytes:
+    """The line that makes a run complete."""
+    return (dumps({"seal": {"n_items": n_items, "sha256": hashlib.sha256(body).hexdigest()}}) + "\n").encode()
+
+
 def seal(path: Path, n_items: int) -> None:
-    """Appends the line that makes a run complete."""
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    with path.open("a", encoding="utf-8") as out:
-        out.write(dumps({"seal": {"n_items": n_items, "sha256": digest}}) + "\n")
+    """Appends that line."""
+    line = seal_line(path.read_bytes(), n_items)
+    with path.open("ab") as out:
+        out.write(line)
+
+
+def read_sealed(path: Path) -> tuple[Item, list[bytes]]:
+    """The identity and the item lines of a complete run that nobody changed."""
+    data = path.read_bytes()
+    body = data[: data.rfind(b"\n", 0, -1) + 1]
+    header, *lines = body.split(b"\n")[:-1]
+    if data[len(body) :] != seal_line(body, len(lines)):
+        raise SystemExit(f"{path}: is not complete, or was changed after it was written")
+    return json.loads(header)["identity"], lines
 
 
 def run(args: argparse.Namespace) -> None:
@@ -211,11 +227,11 @@ def run(args: argparse.Namespace) -> None:
     record = identity(args.checkpoint, sha256, items, args.subset, args.threads, args.shard)
     header = (dumps({"run": FORMAT, "identity": record}) + "\n").encode()
     done = open_run(args.output, header, args.resume)
-    with tempfile.TemporaryDirectory() as temp, args.output.open("a", encoding="utf-8") as out:
+    with tempfile.TemporaryDirectory() as temp, args.output.open("ab") as out:
         agent = load_agent(args.checkpoint, Path(temp) / args.checkpoint.name)
         recorder = Recorder(agent)
         for i, item in enumerate(items[done:], done + 1):
-            out.write(dumps(answer(agent, recorder, item)) + "\n")
+            out.write((dumps(answer(agent, recorder, item)) + "\n").encode())
             out.flush()
             if i % 25 == 0 or i == len(items):
                 print(f"{i} of {len(items)} items", file=sys.stderr, flush=True)
@@ -224,13 +240,12 @@ def run(args: argparse.Namespace) -> None:
 
 def merge(args: argparse.Namespace) -> None:
     """Makes one run of all shards of a run."""
-    shards: dict[int, list[str]] = {}
+    if args.output.exists():
+        raise SystemExit(f"{args.output}: is there already")
+    shards: dict[int, list[bytes]] = {}
     heads = []
     for path in args.shards:
-        *lines, last = path.read_text(encoding="utf-8").splitlines()
-        if not last.startswith('{"seal"'):
-            raise SystemExit(f"{path}: is not complete")
-        head = json.loads(lines[0])["identity"]
+        head, lines = read_sealed(path)
         subset, _, shard = head["corpus"]["subset"].partition(" ")
         index, _, count = shard.partition("/")
         if not count:
@@ -238,18 +253,16 @@ def merge(args: argparse.Namespace) -> None:
         head["corpus"]["subset"] = subset
         if int(index) in shards or int(count) != len(args.shards):
             raise SystemExit(f"{path}: shard {shard} does not belong to these {len(args.shards)}")
-        shards[int(index)] = lines[1:]
+        shards[int(index)] = lines
         heads.append(head)
     total = {key: sum(head["corpus"][key] for head in heads) for key in ("n_items", "n_questions")}
     for head in heads:
         head["corpus"] |= total
         if head != heads[0]:
             raise SystemExit("the shards are of different runs")
-    args.output.write_text(dumps({"run": FORMAT, "identity": heads[0]}) + "\n", encoding="utf-8")
-    with args.output.open("a", encoding="utf-8") as out:
-        for i in range(total["n_items"]):
-            out.write(shards[i % len(shards)][i // len(shards)] + "\n")
-    seal(args.output, total["n_items"])
+    rows = [shards[i % len(shards)][i // len(shards)] for i in range(total["n_items"])]
+    body = b"\n".join([dumps({"run": FORMAT, "identity": heads[0]}).encode(), *rows]) + b"\n"
+    args.output.write_bytes(body + seal_line(body, len(rows)))
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ use laya::parity::Line;
 
 /// The results of full-size runs, in the order of their names.
 fn results() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/parity");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     files.sort();
