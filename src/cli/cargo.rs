@@ -28,7 +28,7 @@ Exit codes:
 #[command(after_help = after_help(), arg_required_else_help = true)]
 #[command(override_usage = "cargo laya <TOOL> [ARGUMENTS]...")]
 struct Arguments {
-    /// The tool, with or without its laya-, decision-, gguf- or parity- prefix, and its arguments
+    /// The tool, with or without the first word of its name, and its arguments
     #[arg(value_name = "TOOL", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     command: Vec<OsString>,
 }
