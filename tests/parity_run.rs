@@ -189,7 +189,22 @@ fn ask(server: &mock::Server) -> Result<ItemRecord, Error> {
 fn what_a_server_gets_wrong_is_in_the_record() {
     for (status, body, says) in [
         (500, r#"{"detail": "inference failed"}"#, "status 500: inference failed"),
+        (500, "<html>no</html>", "status 500"),
+        (408, r#"{"error": "too slow"}"#, "status 408: too slow"),
+        (413, r#"{"error": "too large"}"#, "status 413: too large"),
         (200, "[]", "the response has no answers"),
+        (200, r#"{"answers": {}}"#, "it does not answer \"q\""),
+        (200, r#"{"answers": {"p": {"type": "noul", "noul": 0.5}}}"#, "it answers \"p\", which was not asked"),
+        (
+            200,
+            r#"{"answers": {"q": {"type": "noul", "debug": {"markers": [1, 1]}}}}"#,
+            "markers two options have the same",
+        ),
+        (
+            200,
+            r#"{"answers": {"q": {"type": "noul", "debug": {"markers": [1, 2], "logits": [0.5]}}}}"#,
+            "logits are 1 for 2 markers",
+        ),
         (200, r#"{"answers": {"q": 3}}"#, "answers.q: must be an object"),
         (200, r#"{"answers": {"q": {"type": "maybe"}}}"#, "answers.q.type: must be choice"),
         (200, r#"{"answers": {"q": {"type": "noul", "debug": {"logits": [1e999]}}}}"#, "is not JSON"),
@@ -207,6 +222,11 @@ fn what_a_server_gets_wrong_is_in_the_record() {
     let server = mock::Server::start(|_| Answer::Body(422, br#"{"error": {"message": "too long"}}"#.to_vec()));
     let Outcome::Refused(refusal) = ask(&server).unwrap().outcome else { panic!("not refused") };
     assert_eq!((refusal.message.as_str(), refusal.null_state), ("too long", false));
+    assert_eq!(refusal.n_questions, Some(1));
+    let nothing = r#"{"answers": {"q": {"type": "noul", "noul": 0.5, "debug": {"logits": [], "act_logits": []}}}}"#;
+    let server = mock::Server::start(|_| Answer::Body(200, nothing.into()));
+    let Outcome::Answered(questions) = ask(&server).unwrap().outcome else { panic!("not answered") };
+    assert_eq!((&questions[0].logits, &questions[0].act_logits), (&None, &None));
 }
 
 #[test]
@@ -215,14 +235,24 @@ fn a_busy_server_is_asked_again_and_a_wrong_one_stops_the_run() {
     let server = mock::Server::start({
         let n = Arc::clone(&n);
         move |asked| match asked.path.as_str() {
-            "/props" => Answer::status(404, "no"),
-            _ if n.fetch_add(1, Ordering::SeqCst) < 2 => Answer::status(503, "busy"),
-            _ => Answer::json(json::parse(br#"{"answers": {"q": {"type": "noul", "noul": 0.5}}}"#).unwrap()),
+            // Neither this nor what a proxy says is JSON.
+            "/props" => Answer::Body(404, b"no such route".to_vec()),
+            _ => match n.fetch_add(1, Ordering::SeqCst) {
+                0 => Answer::status(503, "busy"),
+                1 => Answer::Body(502, b"<html>bad gateway</html>".to_vec()),
+                _ => Answer::json(json::parse(br#"{"answers": {"q": {"type": "noul", "noul": 0.5}}}"#).unwrap()),
+            },
         }
     });
     let Outcome::Answered(questions) = ask(&server).unwrap().outcome else { panic!("not answered") };
     assert_eq!((questions.len(), n.load(Ordering::SeqCst)), (1, 3));
     assert!(questions[0].logits.is_none() && questions[0].ids.is_none(), "it did not tell");
+
+    // Asked as often as it may be busy, and not once less.
+    let server = mock::Server::start(|_| Answer::status(504, "no upstream"));
+    let error = ask(&server).unwrap_err().to_string();
+    assert!(error.contains("the server stays busy (status 504: \"no upstream\")"), "{error}");
+    assert_eq!(server.asked().iter().filter(|asked| asked.method == "POST").count(), 8);
 
     let server = mock::Server::start(|_| Answer::status(404, "no such route"));
     let error = ask(&server).unwrap_err().to_string();
@@ -251,4 +281,32 @@ fn a_server_says_what_it_is_and_is_not_contradicted() {
     let lying = Said { activations: Some("q8_0".into()), ..Said::default() };
     let error = identity(&lying).unwrap_err().to_string();
     assert!(error.contains("--activations is \"q8_0\", but the server says \"f32\""), "{error}");
+}
+
+#[test]
+fn the_device_and_the_precision_say_what_computed() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny::gguf("tiny-mmbert", Outtype::F32, folder.path());
+    let model = Model::of(&File::open(&model).unwrap(), "f32").unwrap();
+    let told = |decision: &str, said: &Said| {
+        let props = format!("{{\"decision\": {decision}}}");
+        let server = mock::Server::start(move |_| Answer::Body(200, props.clone().into_bytes()));
+        let backend = Server::new(Endpoint::new(&server.url()).unwrap()).unwrap();
+        let identity = backend.identity(model.clone(), corpus_identity(&[noul_item()]), said)?;
+        Ok::<_, Error>((identity.runtime.backend, identity.runtime.kernels.unwrap_or_default()))
+    };
+    for (decision, backend, kernels) in [
+        (r#"{"device": "CUDA0", "plan": {"kernels": "cuda", "precision": "strict"}}"#, "cuda", "strict"),
+        (r#"{"device": "CUDA1", "plan": {"kernels": "cuda", "precision": "default"}}"#, "cuda", "cuda"),
+        (r#"{"device": "MTL0", "kernels": "metal"}"#, "metal", "metal"),
+        (r#"{"device": "Vulkan0", "precision": "strict"}"#, "vulkan", "strict"),
+        (r#"{"device": "cpu", "plan": {"kernels": "cpu+blas", "precision": "strict"}}"#, "cpu", "cpu+blas"),
+        (r#"{"device": "NPU0"}"#, "unknown", ""),
+    ] {
+        let found = told(decision, &Said::default()).unwrap();
+        assert_eq!((found.0.as_str(), found.1.as_str()), (backend, kernels), "{decision}");
+    }
+    let said = Said { kernels: Some("strict".into()), ..Said::default() };
+    let error = told(r#"{"device": "CUDA0", "plan": {"kernels": "cuda"}}"#, &said).unwrap_err().to_string();
+    assert!(error.contains("--server-kernels is \"strict\", but the server says \"cuda\""), "{error}");
 }

@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
+use super::run_file::value;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::json::{self, Object, Value};
+use crate::json::{Object, Value};
 use crate::spec::hex;
 
 /// A request of a corpus.
@@ -25,7 +26,12 @@ pub struct Item {
 impl Item {
     /// Number of its questions.
     pub fn n_questions(&self) -> usize {
-        self.body.get("questions").and_then(Value::as_object).map_or(0, Object::len)
+        self.questions().count()
+    }
+
+    /// The names of its questions.
+    pub(super) fn questions(&self) -> impl Iterator<Item = &str> {
+        self.body.get("questions").and_then(Value::as_object).into_iter().flat_map(Object::keys)
     }
 
     /// Whether its state is null, which no backend needs to accept.
@@ -51,9 +57,7 @@ impl Item {
     }
 
     fn parse(line: &[u8]) -> Result<Self> {
-        let value = json::parse(line)
-            .map_err(|fault| Error::new(ErrorKind::Json, format!("column {}: {}", fault.column, fault.message)))?;
-        let Value::Object(mut body) = value else {
+        let Value::Object(mut body) = value(line)? else {
             return Err(Error::new(ErrorKind::Json, "must be an object with id, state and questions"));
         };
         let fault = |path: &str, message: &str| Err(Error::new(ErrorKind::Json, message).at_path(path));

@@ -79,9 +79,19 @@ impl Endpoint {
     /// The server cannot be reached, takes too long, or answers with something that is not JSON or more than
     /// [`MAX_REPLY_BYTES`]. The error names the URL.
     pub fn post(&self, path: &str, body: &Value) -> Result<Reply> {
+        let (status, body) = self.try_post(path, body)?;
+        Ok(Reply { status, body: body? })
+    }
+
+    /// As [`Endpoint::post`], but what is not JSON is left to the caller: whatever stands between it and the server answers
+    /// failures in its own words.
+    ///
+    /// # Errors
+    /// The server cannot be reached, takes too long or answers with more than [`MAX_REPLY_BYTES`]. The error names the URL.
+    pub(super) fn try_post(&self, path: &str, body: &Value) -> Result<(u16, Result<Value>)> {
         let url = self.at(path);
         let request = self.agent.post(&url).header("content-type", "application/json");
-        self.read(&url, request.send(body.dumps_compact().as_bytes()))
+        self.receive(&url, request.send(body.dumps_compact().as_bytes()))
     }
 
     /// Asks for `path` under the URL.
@@ -89,8 +99,17 @@ impl Endpoint {
     /// # Errors
     /// As [`Endpoint::post`].
     pub fn get(&self, path: &str) -> Result<Reply> {
+        let (status, body) = self.try_get(path)?;
+        Ok(Reply { status, body: body? })
+    }
+
+    /// As [`Endpoint::try_post`], without a body.
+    ///
+    /// # Errors
+    /// As [`Endpoint::try_post`].
+    pub(super) fn try_get(&self, path: &str) -> Result<(u16, Result<Value>)> {
         let url = self.at(path);
-        self.read(&url, self.agent.get(&url).call())
+        self.receive(&url, self.agent.get(&url).call())
     }
 
     /// The URL of `path`.
@@ -98,26 +117,28 @@ impl Endpoint {
         format!("{}/{}", self.base, path.trim_start_matches('/'))
     }
 
-    /// The reply of a request to `url`.
-    fn read(&self, url: &str, sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Reply> {
+    /// The status of a reply to a request to `url`, and its body if that is JSON.
+    fn receive(
+        &self,
+        url: &str,
+        sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    ) -> Result<(u16, Result<Value>)> {
         let fail = |message: String| Error::new(ErrorKind::Endpoint, format!("{url}: {message}"));
         let mut response = sent.map_err(|error| fail(self.why(&error)))?;
         let status = response.status().as_u16();
         let read = response.body_mut().with_config().limit(MAX_REPLY_BYTES).read_to_vec();
         let bytes = read.map_err(|error| fail(self.why(&error)))?;
-        match json::parse(&bytes) {
-            Ok(body) => Ok(Reply { status, body }),
-            Err(error) => {
-                let body = String::from_utf8_lossy(&bytes);
-                let quoted: String = body.trim().chars().take(MAX_QUOTED).collect();
-                let rest = if body.trim().chars().count() > MAX_QUOTED { "..." } else { "" };
-                let said = if quoted.is_empty() { "nothing".into() } else { format!("{quoted:?}{rest}") };
-                Err(fail(format!(
-                    "answers status {status} with {said}, which is not JSON ({error}); is this the URL of the server, \
-                     with its prefix?"
-                )))
-            }
-        }
+        let body = json::parse(&bytes).map_err(|error| {
+            let body = String::from_utf8_lossy(&bytes);
+            let quoted: String = body.trim().chars().take(MAX_QUOTED).collect();
+            let rest = if body.trim().chars().count() > MAX_QUOTED { "..." } else { "" };
+            let said = if quoted.is_empty() { "nothing".into() } else { format!("{quoted:?}{rest}") };
+            fail(format!(
+                "answers status {status} with {said}, which is not JSON ({error}); is this the URL of the server, with \
+                 its prefix?"
+            ))
+        });
+        Ok((status, body))
     }
 
     /// What went wrong, and what to do about it.

@@ -324,7 +324,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The count at `key`, unless it is null or missing.
-    fn count(&self, key: &str) -> Result<Option<u64>> {
+    pub(super) fn count(&self, key: &str) -> Result<Option<u64>> {
         match self.object.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => value.as_u64().map(Some).ok_or_else(|| self.fault(key, "must be a count or null")),

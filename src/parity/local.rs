@@ -109,10 +109,8 @@ impl Backend for Local {
                 None => answered.next().map_or(Ok(Vec::new()), |answered| Ok(answered.response?.questions)),
             };
             let outcome = match outcome {
-                Ok(questions) => Outcome::Answered(questions.into_iter().map(QuestionRecord::from).collect()),
-                Err(error) if error.kind() == ErrorKind::Request => {
-                    Outcome::Refused(Refusal { message: said(&error), null_state: item.has_null_state() })
-                }
+                Ok(questions) => Outcome::of(item, questions.into_iter().map(QuestionRecord::from).collect()),
+                Err(error) if error.kind() == ErrorKind::Request => Outcome::Refused(Refusal::of(item, said(&error))),
                 Err(error) => Outcome::Failed(said(&error)),
             };
             ItemRecord { id: item.id.clone(), outcome }

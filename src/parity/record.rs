@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Object, Value};
 use crate::request::QuestionType;
 
+use super::corpus::Item;
 use super::identity::Fields;
 
 /// What a backend answered to one item.
@@ -35,6 +36,39 @@ pub struct Refusal {
     pub message: String,
     /// Whether the state is null, which backends may refuse.
     pub null_state: bool,
+    /// Questions of the request, so that none can be missing unseen; `None` when the run does not say.
+    pub n_questions: Option<u64>,
+}
+
+impl Refusal {
+    /// That `item` was refused with `message`.
+    pub(super) fn of(item: &Item, message: String) -> Self {
+        Self { message, null_state: item.has_null_state(), n_questions: Some(item.n_questions() as u64) }
+    }
+}
+
+impl Outcome {
+    /// The answers `questions` to `item`: a failure unless they are to its questions, each with parts that belong together.
+    pub(super) fn of(item: &Item, questions: Vec<QuestionRecord>) -> Self {
+        let asked: HashSet<_> = item.questions().collect();
+        let mut answered = HashSet::new();
+        for question in &questions {
+            let id = question.id.as_str();
+            if !asked.contains(id) {
+                return Self::Failed(format!("it answers {id:?}, which was not asked"));
+            }
+            if !answered.insert(id) {
+                return Self::Failed(format!("it answers {id:?} twice"));
+            }
+            if let Err((key, what)) = question.check() {
+                return Self::Failed(format!("the answer to {id:?} is none: {key} {what}"));
+            }
+        }
+        match item.questions().find(|id| !answered.contains(id)) {
+            Some(id) => Self::Failed(format!("it does not answer {id:?}")),
+            None => Self::Answered(questions),
+        }
+    }
 }
 
 /// The answer to one question, and what it was read off. A server need not tell what it read and computed.
@@ -57,6 +91,15 @@ pub struct QuestionRecord {
 }
 
 impl ItemRecord {
+    /// Questions of the item, answered or refused; `None` when the record does not say.
+    pub(super) fn n_questions(&self) -> Option<u64> {
+        match &self.outcome {
+            Outcome::Answered(questions) => Some(questions.len() as u64),
+            Outcome::Refused(refusal) => refusal.n_questions,
+            Outcome::Failed(_) => None,
+        }
+    }
+
     /// As a line of a run file, without a line break.
     pub fn to_line(&self) -> String {
         let mut line = Object::new();
@@ -69,10 +112,13 @@ impl ItemRecord {
                 }
                 line.insert("questions", object);
             }
-            Outcome::Refused(Refusal { message, null_state }) => {
+            Outcome::Refused(Refusal { message, null_state, n_questions }) => {
                 let mut refused = Object::new();
                 refused.insert("message", message.as_str());
                 refused.insert("null_state", *null_state);
+                if let Some(n_questions) = n_questions {
+                    refused.insert("n_questions", *n_questions);
+                }
                 line.insert("refused", refused);
             }
             Outcome::Failed(message) => {
@@ -103,10 +149,11 @@ impl ItemRecord {
                 Outcome::Answered(questions.collect::<Result<_>>()?)
             }
             (None, Some(refused), None) if n_keys == 2 => {
-                let fields = Fields::new("refused", Some(refused), &["message", "null_state"])?;
+                let fields = Fields::new("refused", Some(refused), &["message", "null_state", "n_questions"])?;
                 let null_state = fields.get("null_state").and_then(Value::as_bool);
                 let null_state = null_state.ok_or_else(|| fields.fault("null_state", "must be true or false"))?;
-                Outcome::Refused(Refusal { message: fields.text("message")?, null_state })
+                let n_questions = fields.count("n_questions")?;
+                Outcome::Refused(Refusal { message: fields.text("message")?, null_state, n_questions })
             }
             (None, None, Some(failed)) if n_keys == 2 => {
                 Outcome::Failed(Fields::new("failed", Some(failed), &["message"])?.text("message")?)
@@ -163,27 +210,35 @@ impl QuestionRecord {
             act_logits: list(&fields, "act_logits", "finite float32 numbers", |x| logit(x).map(|x| x as f32))?,
             answer,
         };
-        record.check(&fields)?;
+        record.check().map_err(|(key, what)| fields.fault(key, &what))?;
         Ok(record)
     }
 
-    /// That the parts belong together.
-    fn check(&self, fields: &Fields<'_>) -> Result<()> {
+    /// That the parts belong together; an error is the key at fault and what is wrong with it.
+    fn check(&self) -> Result<(), (&'static str, String)> {
         if let (Some(markers), Some(ids)) = (&self.markers, &self.ids)
             && markers.iter().any(|at| *at as usize >= ids.len())
         {
-            return Err(fields.fault("markers", &format!("one is outside the row of {} tokens", ids.len())));
+            return Err(("markers", format!("one is outside the row of {} tokens", ids.len())));
         }
         if let Some(markers) = &self.markers {
             let mut seen = HashSet::new();
             if !markers.iter().all(|at| seen.insert(at)) {
-                return Err(fields.fault("markers", "two options have the same"));
+                return Err(("markers", "two options have the same".into()));
+            }
+        }
+        for (key, logits) in [("logits", &self.logits), ("act_logits", &self.act_logits)] {
+            match logits {
+                Some(logits) if logits.is_empty() => return Err((key, "must not be empty".into())),
+                Some(logits) if !logits.iter().all(|logit| logit.is_finite()) => {
+                    return Err((key, "must be finite".into()));
+                }
+                _ => {}
             }
         }
         match (&self.logits, &self.markers) {
-            (Some(logits), _) if logits.is_empty() => Err(fields.fault("logits", "must not be empty")),
             (Some(logits), Some(markers)) if logits.len() != markers.len() => {
-                Err(fields.fault("logits", &format!("are {} for {} markers", logits.len(), markers.len())))
+                Err(("logits", format!("are {} for {} markers", logits.len(), markers.len())))
             }
             _ => Ok(()),
         }
@@ -214,6 +269,7 @@ mod tests {
                 .replace("1e-45", "1.401298464324817e-45")
                 .as_str(),
             r#"{"id":"a","refused":{"message":"no","null_state":true}}"#,
+            r#"{"id":"a","refused":{"message":"no","null_state":false,"n_questions":3}}"#,
             r#"{"id":"a","failed":{"message":"no"}}"#,
         ] {
             assert_eq!(read(line).unwrap().to_line(), line);
@@ -229,9 +285,14 @@ mod tests {
             (r#"{"id":"a","questions":{},"x":1}"#.into(), "must be an object of id and one of"),
             (r#"{"id":"a","questions":[]}"#.into(), "questions: must be an object"),
             (r#"{"id":"a","refused":{"message":"m"}}"#.into(), "refused.null_state: must be"),
+            (
+                r#"{"id":"a","refused":{"message":"m","null_state":true,"n_questions":-1}}"#.into(),
+                "refused.n_questions: must be a count",
+            ),
             (question("").replace("noul", "none"), "questions.q.type: must be"),
             (question(r#","logit":[1]"#), "questions.q: has the unknown key"),
             (question(r#","logits":[]"#), "questions.q.logits: must not be empty"),
+            (question(r#","act_logits":[]"#), "questions.q.act_logits: must not be empty"),
             (question(r#","logits":[0.1]"#), "questions.q.logits: must be a list of finite float32"),
             (question(r#","logits":[1e300]"#), "questions.q.logits: must be a list of finite float32"),
             (question(r#","ids":[4294967296]"#), "questions.q.ids: must be a list of token ids"),
@@ -242,6 +303,33 @@ mod tests {
         ] {
             let error = read(&line).unwrap_err().to_string();
             assert!(error.starts_with(says), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn answers_are_those_to_the_questions_of_the_item() {
+        let item = br#"{"id": "a", "state": "s", "questions": {"q": {"type": "noul"}, "r": {"type": "noul"}}}"#;
+        let item = crate::parity::Corpus::parse(item).unwrap().items.remove(0);
+        let answer = |id: &str| QuestionRecord {
+            id: id.into(),
+            kind: QuestionType::Noul,
+            ids: None,
+            markers: None,
+            logits: Some(vec![0.5, 1.0]),
+            act_logits: None,
+            answer: None,
+        };
+        let wrong = |logits: Vec<f32>| QuestionRecord { logits: Some(logits), ..answer("r") };
+        assert!(matches!(Outcome::of(&item, vec![answer("r"), answer("q")]), Outcome::Answered(_)));
+        for (answers, says) in [
+            (vec![], "it does not answer \"q\""),
+            (vec![answer("q")], "it does not answer \"r\""),
+            (vec![answer("q"), answer("s")], "it answers \"s\", which was not asked"),
+            (vec![answer("q"), answer("q")], "it answers \"q\" twice"),
+            (vec![answer("q"), wrong(vec![])], "the answer to \"r\" is none: logits must not be empty"),
+            (vec![answer("q"), wrong(vec![f32::NAN])], "the answer to \"r\" is none: logits must be finite"),
+        ] {
+            assert_eq!(Outcome::of(&item, answers), Outcome::Failed(says.into()));
         }
     }
 }

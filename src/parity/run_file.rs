@@ -74,20 +74,16 @@ impl Run {
     /// That there are as many items and questions as the identity says.
     fn check_counts(&self) -> Result<()> {
         let corpus = &self.identity.corpus;
-        let fault = |key: &str, said: u64, n: usize| {
+        let fault = |key: &str, said: u64, n: u64| {
             let message = format!("is {said}, but the run has {n}");
             Err(Error::new(ErrorKind::Json, message).at_path(format!("identity.corpus.{key}")))
         };
         if corpus.n_items != self.items.len() as u64 {
-            return fault("n_items", corpus.n_items, self.items.len());
+            return fault("n_items", corpus.n_items, self.items.len() as u64);
         }
-        let answered = self.items.iter().filter_map(|item| match &item.outcome {
-            Outcome::Answered(questions) => Some(questions.len()),
-            _ => None,
-        });
-        let n_questions: usize = answered.sum();
-        // Those of refused items are in the corpus and not in the run.
-        if corpus.n_questions < n_questions as u64 {
+        // Those of failed items are in the corpus and not in the run.
+        let n_questions = self.items.iter().fold(0_u64, |n, item| n.saturating_add(item.n_questions().unwrap_or(0)));
+        if corpus.n_questions < n_questions {
             return fault("n_questions", corpus.n_questions, n_questions);
         }
         Ok(())
@@ -117,16 +113,17 @@ pub(super) fn seal_line(n_items: usize, digest: &[u8]) -> String {
     format!("{{\"seal\":{{\"n_items\":{n_items},\"sha256\":\"{}\"}}}}\n", hex(digest))
 }
 
+/// The JSON on a line.
+pub(super) fn value(line: &[u8]) -> Result<Value> {
+    json::parse(line)
+        .map_err(|fault| Error::new(ErrorKind::Json, format!("column {}: {}", fault.column, fault.message)))
+}
+
 fn header_line(identity: &Identity) -> String {
     let mut header = Object::new();
     header.insert("run", FORMAT);
     header.insert("identity", identity.to_json());
     Value::Object(header).dumps_compact() + "\n"
-}
-
-pub(super) fn value(line: &[u8]) -> Result<Value> {
-    json::parse(line)
-        .map_err(|fault| Error::new(ErrorKind::Json, format!("column {}: {}", fault.column, fault.message)))
 }
 
 fn header(line: &[u8]) -> Result<Identity> {
@@ -168,14 +165,21 @@ impl RunWriter {
     /// The file is there and must be kept, holds another run or a finished one, or cannot be written.
     pub fn open(path: &Path, identity: &Identity, existing: Existing) -> Result<Self> {
         let header = header_line(identity);
-        if existing != Existing::Replace && path.exists() {
-            if existing == Existing::Keep {
-                let message = "is there already; go on with it by --resume, or begin again by --force";
-                return Err(Error::new(ErrorKind::Usage, message).in_file(path));
+        let file = match existing {
+            Existing::Resume if path.exists() => {
+                return Self::resume(path, identity, &header).map_err(|error| error.in_file(path));
             }
-            return Self::resume(path, identity, &header).map_err(|error| error.in_file(path));
-        }
-        let file = File::create(path).map_err(|error| Error::io("cannot create", path, &error))?;
+            Existing::Replace => File::create(path),
+            // Whoever else begins a run there keeps it.
+            Existing::Keep | Existing::Resume => File::create_new(path),
+        };
+        let file = file.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                let message = "is there already; go on with it by --resume, or begin again by --force";
+                Error::new(ErrorKind::Usage, message).in_file(path)
+            }
+            _ => Error::io("cannot create", path, &error),
+        })?;
         let mut writer = Self { path: path.to_owned(), file, hash: Sha256::new(), n_items: 0 };
         writer.append(&header)?;
         Ok(writer)
@@ -198,6 +202,7 @@ impl RunWriter {
             if sealed(&bytes).is_some() {
                 return Err(Error::new(ErrorKind::Usage, "is complete; begin again by --force"));
             }
+            bytes.truncate(before_failed(&bytes)?);
         }
         file.set_len(bytes.len() as u64).map_err(io)?;
         file.seek(SeekFrom::End(0)).map_err(io)?;
@@ -240,6 +245,23 @@ impl RunWriter {
         self.append(&seal)?;
         self.file.sync_all().map_err(|error| Error::io("cannot write", &self.path, &error))
     }
+}
+
+/// Length of the header and the items before the first that failed: a fault may be gone, so it is asked again, and what
+/// follows too, because items are in order.
+fn before_failed(bytes: &[u8]) -> Result<usize> {
+    let mut length = 0;
+    for (line, number) in bytes.split_inclusive(|byte| *byte == b'\n').zip(1_u64..) {
+        if number > 1 {
+            let item = value(line).and_then(|value| ItemRecord::from_json(&value));
+            let item = item.map_err(|error| at_line(error, number))?;
+            if matches!(item.outcome, Outcome::Failed(_)) {
+                break;
+            }
+        }
+        length += line.len();
+    }
+    Ok(length)
 }
 
 /// The first key at which two records differ, with both values.
@@ -294,7 +316,7 @@ mod tests {
     }
 
     fn item(id: &str) -> ItemRecord {
-        let refusal = Refusal { message: "no".into(), null_state: false };
+        let refusal = Refusal { message: "no".into(), null_state: false, n_questions: Some(0) };
         ItemRecord { id: id.into(), outcome: Outcome::Refused(refusal) }
     }
 
@@ -325,6 +347,27 @@ mod tests {
         let error = RunWriter::open(&whole, &identity(3), Existing::Keep).unwrap_err().to_string();
         assert!(error.contains("--resume"), "{error}");
         assert_eq!(std::fs::read(&whole).unwrap(), text, "a refusal changes nothing");
+    }
+
+    #[test]
+    fn an_item_that_failed_is_asked_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let mut writer = RunWriter::open(&path, &identity(3), Existing::Keep).unwrap();
+        let failed = ItemRecord { id: "b".into(), outcome: Outcome::Failed("status 500".into()) };
+        [item("a"), failed, item("c")].iter().for_each(|item| writer.put(item).unwrap());
+        drop(writer);
+        let mut writer = RunWriter::open(&path, &identity(3), Existing::Resume).unwrap();
+        assert_eq!(writer.n_items(), 1);
+        [item("b"), item("c")].iter().for_each(|item| writer.put(item).unwrap());
+        writer.finish().unwrap();
+        assert_eq!(Run::read(&path).unwrap().items, [item("a"), item("b"), item("c")]);
+        // What is no item is not gone on with.
+        let text = header_line(&identity(3)) + "{}\n";
+        std::fs::write(&path, &text).unwrap();
+        let error = RunWriter::open(&path, &identity(3), Existing::Resume).unwrap_err().to_string();
+        assert!(error.contains("line 2"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::identity::{CorpusIdentity, Kind, Model, Runtime};
 use super::run::Backend;
-use super::{Build, Endpoint, Host, Identity, Item, ItemRecord, Outcome, QuestionRecord, Refusal, Reply};
+use super::{Build, Endpoint, Host, Identity, Item, ItemRecord, Outcome, QuestionRecord, Refusal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Object, Value};
 use crate::request::QuestionType;
 
-/// How long a server may be busy until the run stops: it can go on later.
+/// How often a server that is busy, or not there behind its proxy, is asked until the run stops: it can go on later.
 const BUSY_TRIES: u32 = 8;
 
 /// The first pause when a server is busy; each is twice the one before.
@@ -42,10 +42,9 @@ impl Server {
     /// It cannot be reached. That it does not say what it is, is no error.
     pub fn new(endpoint: Endpoint) -> Result<Self> {
         // Any answer will do: some servers have no such route, and say so without JSON.
-        let props = match endpoint.get("/props") {
-            Ok(Reply { status: 200, body }) => body,
-            Ok(_) => Value::Null,
-            Err(_) => endpoint.get("/health").map(|_| Value::Null)?,
+        let props = match endpoint.try_get("/props")? {
+            (200, Ok(body)) => body,
+            _ => Value::Null,
         };
         Ok(Self { endpoint, props })
     }
@@ -64,16 +63,17 @@ impl Server {
         let plan = decision.and_then(|decision| decision.get("plan"));
         let text = |from: Option<&Value>, key: &str| from?.get(key)?.as_str().map(str::to_owned);
         let count = |from: Option<&Value>, key: &str| from?.get(key)?.as_u64();
-        // Kernels and threads are parts of the plan on some servers.
-        let kernels = text(decision, "kernels").or_else(|| text(plan, "kernels"));
-        let backend = text(decision, "backend").or_else(|| {
-            let device = text(decision, "device")?;
-            (device.eq_ignore_ascii_case("cpu")).then(|| "cpu".to_owned())
-        });
+        let backend = text(decision, "backend").or_else(|| backend_of(&text(decision, "device")?).map(str::to_owned));
+        let backend = agreed("backend", backend, &said.backend)?.unwrap_or_else(|| "unknown".into());
+        // Kernels, precision and threads are parts of the plan on some servers.
+        let in_plan = |key: &str| text(decision, key).or_else(|| text(plan, key));
+        // The processor ignores the precision that is asked for; on a device it is what chooses the kernels.
+        let is_strict = backend != "cpu" && in_plan("precision").as_deref() == Some("strict");
+        let kernels = if is_strict { Some("strict".to_owned()) } else { in_plan("kernels") };
         let runtime = Runtime {
-            backend: agreed("backend", backend, &said.backend)?.unwrap_or_else(|| "unknown".into()),
+            backend,
             device: agreed("device", text(decision, "device"), &said.device)?,
-            kernels: agreed("kernels", kernels, &said.kernels)?,
+            kernels: agreed("server-kernels", kernels, &said.kernels)?,
             isa: text(decision, "isa"),
             plan: text(plan, "name").or_else(|| text(decision, "plan")),
             n_threads: count(plan, "n_threads").or_else(|| count(decision, "n_threads")),
@@ -94,28 +94,49 @@ impl Server {
 
     fn ask(&self, item: &Item) -> Result<Outcome> {
         let mut pause = BUSY_PAUSE;
-        for _ in 0..BUSY_TRIES {
-            let Reply { status, body } = self.endpoint.post("/v1/systemone", &item.body)?;
+        let mut n_tries = 0;
+        loop {
+            let (status, body) = self.endpoint.try_post("/v1/systemone", &item.body)?;
+            let said = match &body {
+                Ok(body) => message(body),
+                Err(error) => error.message().to_owned(),
+            };
+            n_tries += 1;
             match status {
-                200 => return Ok(answered(&body).map_or_else(Outcome::Failed, Outcome::Answered)),
-                429 | 503 => {
+                200 => {
+                    return Ok(answered(&body?).map_or_else(Outcome::Failed, |questions| Outcome::of(item, questions)));
+                }
+                429 | 502..=504 if n_tries < BUSY_TRIES => {
                     std::thread::sleep(pause);
                     pause *= 2;
                 }
-                401 | 403 | 404 | 405 => {
-                    let message = format!("{}/v1/systemone: status {status}: {}", self.endpoint.url(), message(&body));
+                429 | 502..=504 => {
+                    let message = format!(
+                        "{}: the server stays busy (status {status}: {said}); go on later by --resume, with fewer --jobs",
+                        self.endpoint.url()
+                    );
                     return Err(Error::new(ErrorKind::Endpoint, message));
                 }
-                400..500 => {
-                    let refusal = Refusal { message: message(&body), null_state: item.has_null_state() };
-                    return Ok(Outcome::Refused(refusal));
+                401 | 403 | 404 | 405 => {
+                    let message = format!("{}/v1/systemone: status {status}: {said}", self.endpoint.url());
+                    return Err(Error::new(ErrorKind::Endpoint, message));
                 }
-                _ => return Ok(Outcome::Failed(format!("status {status}: {}", message(&body)))),
+                // Only these are about what was asked; others are about how, or about the server.
+                400 | 422 => return Ok(Outcome::Refused(Refusal::of(item, said))),
+                _ => return Ok(Outcome::Failed(format!("status {status}: {said}"))),
             }
         }
-        let message =
-            format!("{}: the server stays busy; go on later by --resume, with fewer --jobs", self.endpoint.url());
-        Err(Error::new(ErrorKind::Endpoint, message))
+    }
+}
+
+/// What computes on a device of this name, such as `CUDA0`.
+fn backend_of(device: &str) -> Option<&'static str> {
+    match device.trim_end_matches(|c: char| c.is_ascii_digit()).to_ascii_lowercase().as_str() {
+        "cpu" => Some("cpu"),
+        "cuda" => Some("cuda"),
+        "mtl" | "metal" => Some("metal"),
+        "vulkan" => Some("vulkan"),
+        _ => None,
     }
 }
 
@@ -156,7 +177,8 @@ fn question(id: &str, answer: &Value) -> Result<QuestionRecord, String> {
     let debug = answer.remove("debug");
     let list = |key: &str| debug.as_ref()?.get(key)?.as_array();
     let logits = |key: &str| -> Result<Option<Vec<f32>>, String> {
-        let Some(values) = list(key) else { return Ok(None) };
+        // A server with nothing to tell may say so by an empty list.
+        let Some(values) = list(key).filter(|values| !values.is_empty()) else { return Ok(None) };
         let logit = |value: &Value| value.as_f64().map(|x| x as f32).filter(|x| x.is_finite());
         let logits = values.iter().map(logit).collect::<Option<Vec<_>>>();
         logits.map(Some).ok_or_else(|| fault(&format!(".debug.{key}: must be finite numbers")))

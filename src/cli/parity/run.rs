@@ -195,12 +195,14 @@ fn record(
         writer.put(&item)
     })?;
     drop(progress);
+    if n_failed > 0 {
+        // Unsealed: nothing can be concluded from it, and it can go on.
+        let what = if n_failed == 1 { "1 item".to_owned() } else { format!("{n_failed} items") };
+        let message = format!("the backend failed at {what}; --resume goes on from the first of them");
+        return Err(Error::new(ErrorKind::Endpoint, message).in_file(output).into());
+    }
     writer.finish()?;
     let seconds = start.elapsed().as_secs_f64();
-    stderr::line(&format!(
-        "wrote {} in {seconds:.1} s ({} items, {n_refused} refused, {n_failed} failed)",
-        output.display(),
-        items.len()
-    ));
-    Ok(if n_failed == 0 { Exit::Done } else { Exit::Failed })
+    stderr::line(&format!("wrote {} in {seconds:.1} s ({} items, {n_refused} refused)", output.display(), items.len()));
+    Ok(Exit::Done)
 }

@@ -139,7 +139,7 @@ fn what_cannot_be_compared_is_counted() {
     );
     assert_eq!(unlike(choice(None, Some(r#"{"choice": "a", "probabilities": 3}"#)), choice(None, Some(FIRST))), 1);
 
-    let refusal = Refusal { message: "no".into(), null_state: true };
+    let refusal = Refusal { message: "no".into(), null_state: true, n_questions: None };
     let refused = ItemRecord { id: "refused".into(), outcome: Outcome::Refused(refusal) };
     let failed = ItemRecord { id: "failed".into(), outcome: Outcome::Failed("no".into()) };
     let one = |id: &str, question_id: &str| {
