@@ -9,6 +9,9 @@ use crate::spec::is_sha256;
 /// Name of this record's format.
 pub(super) const SCHEMA: &str = "laya-parity-identity/1";
 
+/// Types activations may have in matrix products: floats, and the block format that quantizes them.
+pub const ACTIVATIONS: [&str; 4] = ["f32", "f16", "bf16", "q8_0"];
+
 /// What computed a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -126,7 +129,8 @@ pub struct Runtime {
     pub n_threads: Option<u64>,
     /// Number of the numeric contract: runs under one contract have the same bits.
     pub numeric_contract: Option<u64>,
-    /// Type of the activations in matrix products: `f32`, or one that rounds them, such as `q8_0`. None is unknown.
+    /// Type of the activations in matrix products, one of [`ACTIVATIONS`] in runs that can be judged by it. None is
+    /// unknown.
     pub activations: Option<String>,
     /// Version of the calibration in force.
     pub calibration: Option<String>,

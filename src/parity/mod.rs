@@ -28,7 +28,7 @@ pub use corpus::{Corpus, Item, Subset};
 pub use description::Description;
 pub use endpoint::{Endpoint, MAX_REPLY_BYTES, Reply};
 pub use flips::{Agreement, Asked, Flip, Flips, LeftOut, Side, Source, refusal};
-pub use identity::{Build, CorpusIdentity, Host, Identity, Kind, Model, Runtime};
+pub use identity::{ACTIVATIONS, Build, CorpusIdentity, Host, Identity, Kind, Model, Runtime};
 pub use local::Local;
 pub use record::{ItemRecord, Outcome, QuestionRecord, Refusal};
 pub use run::{Backend, run};

@@ -37,6 +37,8 @@ pub(super) struct Compared {
     pub(super) pairs: Vec<Pair>,
     /// Whether another choice was made.
     pub(super) choice_differs: bool,
+    /// Whether a side lacks what an answer of its type is nothing without.
+    pub(super) is_incomplete: bool,
     /// Whether a key was left out that only one side has.
     pub(super) left_out: bool,
     /// What breaks a rule.
@@ -46,16 +48,24 @@ pub(super) struct Compared {
 /// The keys a server may leave out.
 const SERVER_LEAVES_OUT: [&str; 2] = ["answer_confidence", "action"];
 
-/// The answers of both sides to a question of type `kind`; `is_lax` says which sides, baseline then candidate, may leave
-/// out what a server leaves out.
-pub(super) fn compare(kind: QuestionType, baseline: &Object, candidate: &Object, is_lax: [bool; 2]) -> Compared {
+/// The answers of both sides to a question of type `kind` with `n_options` raw logits; `is_lax` says which sides, baseline
+/// then candidate, may leave out what a server leaves out.
+pub(super) fn compare(
+    kind: QuestionType,
+    baseline: &Object,
+    candidate: &Object,
+    n_options: usize,
+    is_lax: [bool; 2],
+) -> Compared {
     let mut compared = Compared::default();
-    let missing = |side: &Object| needed(kind).iter().find(|key| !side.contains_key(key)).copied();
     for (name, side) in [("baseline", baseline), ("candidate", candidate)] {
-        if let Some(key) = missing(side) {
-            compared.faults.push((Rule::PublicMissing, format!("the answer of the {name} has no {key}")));
-            return compared;
+        if let Some((rule, what)) = incomplete(kind, side, n_options) {
+            compared.is_incomplete = true;
+            compared.faults.push((rule, format!("the answer of the {name} {what}")));
         }
+    }
+    if compared.is_incomplete {
+        return compared;
     }
     let may_drop = |key: &str, lax: bool| lax && SERVER_LEAVES_OUT.contains(&key);
     let mut baseline = baseline.clone();
@@ -95,13 +105,29 @@ pub(super) fn compare(kind: QuestionType, baseline: &Object, candidate: &Object,
     compared
 }
 
-/// What an answer of a type is nothing without.
-fn needed(kind: QuestionType) -> &'static [&'static str] {
-    match kind {
+/// What is wrong with what an answer of a type is nothing without. Two answers that lack it alike are no more right.
+fn incomplete(kind: QuestionType, answer: &Object, n_options: usize) -> Option<(Rule, String)> {
+    let needed: &[_] = match kind {
         QuestionType::Choice => &["choice", "probabilities"],
         QuestionType::Score => &["score", "probabilities"],
         QuestionType::Noul => &["noul"],
-    }
+    };
+    let is_number = |value: &Value| matches!(value, Value::Number(_));
+    needed.iter().find_map(|key| match (*key, answer.get(key)) {
+        (_, None) => Some((Rule::PublicMissing, format!("has no {key}"))),
+        ("choice", Some(_)) => None,
+        ("probabilities", Some(Value::Object(all))) if all.len() != n_options => {
+            Some((Rule::PublicMissing, format!("has {} probabilities for {n_options} options", all.len())))
+        }
+        ("probabilities", Some(Value::Object(all))) => all.iter().find(|(_, p)| !is_number(p)).map(|(option, p)| {
+            (Rule::AnswerNumber, format!("has {} as probabilities.{option}, which is no number", p.dumps()))
+        }),
+        ("probabilities", Some(other)) => {
+            Some((Rule::AnswerNumber, format!("has {} as probabilities, which is no object", other.dumps())))
+        }
+        (_, Some(value)) if is_number(value) => None,
+        (key, Some(other)) => Some((Rule::AnswerNumber, format!("has {} as {key}, which is no number", other.dumps()))),
+    })
 }
 
 fn class(kind: QuestionType, key: &str) -> Class {
@@ -202,7 +228,7 @@ mod tests {
             r#"{"type": "score", "score": 1.5, "legend": {"0": 1, "1": 2}, "probabilities": {"0": 0.25, "1": 0.75},
                 "confidence": 0.5, "action": {"act_probability": 1}}"#,
         );
-        let compared = compare(QuestionType::Score, &answer, &answer, [false; 2]);
+        let compared = compare(QuestionType::Score, &answer, &answer, 2, [false; 2]);
         let classes: Vec<_> = compared.pairs.iter().map(|pair| (pair.path.as_str(), pair.class)).collect();
         use Class::{Confidence, Other, Probability, Score};
         assert_eq!(
@@ -216,5 +242,30 @@ mod tests {
             ]
         );
         assert!(compared.faults.is_empty());
+    }
+
+    #[test]
+    fn an_answer_is_nothing_without_its_numbers() {
+        use QuestionType::{Choice, Noul, Score};
+        for (kind, answer, rule, says) in [
+            (Noul, "{}", Rule::PublicMissing, "has no noul"),
+            (Noul, r#"{"noul": null}"#, Rule::AnswerNumber, "has null as noul, which is no number"),
+            (Score, r#"{"score": "1", "probabilities": {"0": 1, "1": 0}}"#, Rule::AnswerNumber, "has \"1\" as score"),
+            (Score, r#"{"score": 1, "probabilities": {"0": 1}}"#, Rule::PublicMissing, "has 1 probabilities for 2"),
+            (Choice, r#"{"choice": "a", "probabilities": {}}"#, Rule::PublicMissing, "has 0 probabilities for 2"),
+            (Choice, r#"{"choice": "a", "probabilities": [1, 0]}"#, Rule::AnswerNumber, "has [1, 0] as probabilities"),
+            (
+                Choice,
+                r#"{"choice": "a", "probabilities": {"a": 1, "b": null}}"#,
+                Rule::AnswerNumber,
+                "has null as probabilities.b",
+            ),
+        ] {
+            let answer = object(answer);
+            let compared = compare(kind, &answer, &answer, 2, [false; 2]);
+            assert!(compared.is_incomplete && compared.pairs.is_empty());
+            let faults: Vec<_> = compared.faults.iter().map(|(rule, what)| (*rule, what.contains(says))).collect();
+            assert_eq!(faults, [(rule, true); 2], "{:?}", compared.faults);
+        }
     }
 }

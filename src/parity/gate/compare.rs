@@ -121,6 +121,8 @@ pub struct Comparison {
     pub n_public_missing: u64,
     /// Items both sides refused.
     pub n_both_refused: u64,
+    /// Questions of the items a side refused.
+    pub n_refused_questions: u64,
     /// Compared questions with the same first option.
     pub n_argmax_agree: u64,
     /// Compared questions with another first option or choice.
@@ -159,8 +161,8 @@ impl Comparison {
         let found = Self { n_items: corpus.n_items, n_questions: corpus.n_questions, ..Self::default() };
         let runs = [baseline, candidate];
         let is_server = runs.map(|run| run.identity.kind == Kind::Server);
-        let has_act = runs.map(|run| questions(run).any(|question| question.act_logits.is_some()));
-        let mut work = Work { numbers, allowed, is_server, has_act, found, n_seen: 0, n_unseen_items: 0 };
+        let has_act = runs.map(|run| questions(run).any(|question| act_logits(question).is_some()));
+        let mut work = Work { numbers, allowed, is_server, has_act, found, n_seen: 0, n_unknown: 0 };
         work.items(baseline, candidate);
         work.whole(corpus.n_questions);
         work.found
@@ -199,6 +201,11 @@ fn questions(run: &Run) -> impl Iterator<Item = &QuestionRecord> {
     })
 }
 
+/// The act logits of a question; an empty list is none.
+fn act_logits(question: &QuestionRecord) -> Option<&[f32]> {
+    question.act_logits.as_deref().filter(|logits| !logits.is_empty())
+}
+
 /// A question and its item.
 #[derive(Clone, Copy)]
 struct Place<'a> {
@@ -216,8 +223,8 @@ struct Work<'a> {
     found: Comparison,
     /// Questions that a side has.
     n_seen: u64,
-    /// Items no side has answered.
-    n_unseen_items: u64,
+    /// Items of which no side says how many questions they have.
+    n_unknown: u64,
 }
 
 impl Work<'_> {
@@ -270,12 +277,7 @@ impl Work<'_> {
 
     fn item(&mut self, place: Place<'_>, a: &ItemRecord, b: &ItemRecord) {
         use Outcome::{Answered, Failed, Refused};
-        match (&a.outcome, &b.outcome) {
-            // Counted where they are paired.
-            (Answered(_), Answered(_)) => {}
-            (Answered(answered), _) | (_, Answered(answered)) => self.n_seen += answered.len() as u64,
-            _ => self.n_unseen_items += 1,
-        }
+        self.count(place, a, b);
         match (&a.outcome, &b.outcome) {
             (Answered(a), Answered(b)) => self.questions(place, a, b),
             (Failed(message), _) => {
@@ -286,13 +288,41 @@ impl Work<'_> {
             }
             (Refused(a), Refused(b)) => {
                 self.found.n_both_refused += 1;
-                if self.numbers.is_exact() && a != b {
-                    let what = format!("it is refused with {:?} and {:?}", a.message, b.message);
-                    self.fail(Rule::RefusalDiffers, Some(place), what);
+                if self.numbers.is_exact() {
+                    if a != b {
+                        let what = format!("it is refused with {:?} and {:?}", a.message, b.message);
+                        self.fail(Rule::RefusalDiffers, Some(place), what);
+                    }
+                } else if !(a.null_state && b.null_state) {
+                    let what = format!("both refuse it, with {:?} and {:?}", a.message, b.message);
+                    self.fail(Rule::BothRefused, Some(place), what);
                 }
             }
             (Refused(refusal), Answered(_)) => self.refused_by(place, "baseline", refusal),
             (Answered(_), Refused(refusal)) => self.refused_by(place, "candidate", refusal),
+        }
+    }
+
+    /// Counts the questions of an item that is not answered by both: then they are paired, and counted there.
+    fn count(&mut self, place: Place<'_>, a: &ItemRecord, b: &ItemRecord) {
+        let [x, y] = [a, b].map(|item| matches!(item.outcome, Outcome::Answered(_)));
+        if x && y {
+            return;
+        }
+        let n = match (a.n_questions(), b.n_questions()) {
+            (Some(n), Some(m)) if n != m => {
+                self.fail(Rule::Coverage, Some(place), format!("it has {n} and {m} questions"));
+                n.max(m)
+            }
+            (Some(n), _) | (_, Some(n)) => n,
+            (None, None) => {
+                self.n_unknown += 1;
+                0
+            }
+        };
+        self.n_seen = self.n_seen.saturating_add(n);
+        if [a, b].iter().any(|item| matches!(item.outcome, Outcome::Refused(_))) {
+            self.found.n_refused_questions = self.found.n_refused_questions.saturating_add(n);
         }
     }
 
@@ -303,11 +333,11 @@ impl Work<'_> {
     }
 
     fn questions(&mut self, place: Place<'_>, a: &[QuestionRecord], b: &[QuestionRecord]) {
-        let named = |id: &str, all: &[QuestionRecord]| all.iter().position(|question| question.id == id);
+        let mut of_candidate: HashMap<_, _> = b.iter().map(|question| (question.id.as_str(), question)).collect();
         for question in a {
             let place = Place { question: Some(&question.id), ..place };
             self.n_seen += 1;
-            match named(&question.id, b).and_then(|i| b.get(i)) {
+            match of_candidate.remove(question.id.as_str()) {
                 None => self.fail(Rule::QuestionMissing, Some(place), "the candidate does not have it"),
                 Some(other) => match inputs_differ(question, other) {
                     Some((rule, what)) => self.fail(rule, Some(place), what),
@@ -315,7 +345,7 @@ impl Work<'_> {
                 },
             }
         }
-        for question in b.iter().filter(|question| named(&question.id, a).is_none()) {
+        for question in b.iter().filter(|question| of_candidate.contains_key(question.id.as_str())) {
             self.n_seen += 1;
             let place = Place { question: Some(&question.id), ..place };
             self.fail(Rule::QuestionMissing, Some(place), "the baseline does not have it");
@@ -348,7 +378,7 @@ impl Work<'_> {
         if !agrees || choice_differs {
             self.flip(place, top_2_gap(x), firsts);
         }
-        self.act(place, a.act_logits.as_deref(), b.act_logits.as_deref());
+        self.act(place, act_logits(a), act_logits(b));
     }
 
     fn measure(&mut self, x: &[f32], y: &[f32]) {
@@ -395,15 +425,15 @@ impl Work<'_> {
             self.fail(Rule::AnswerDiffers, Some(place), "the answers are not the same");
         }
         let lax = self.is_server.map(|is_server| is_server && self.allowed.contains(&Difference::ServerAnswerShape));
-        let compared = answer::compare(a.kind, x, y, lax);
+        let compared = answer::compare(a.kind, x, y, n_options, lax);
         if compared.left_out {
             self.allows(Difference::ServerAnswerShape);
         }
-        let is_missing = compared.faults.iter().any(|(rule, _)| *rule == Rule::PublicMissing);
-        self.found.n_public_missing += u64::from(is_missing);
-        self.found.n_public_checked += u64::from(!is_missing);
-        if !self.numbers.is_exact() {
-            for (rule, what) in compared.faults {
+        self.found.n_public_missing += u64::from(compared.is_incomplete);
+        self.found.n_public_checked += u64::from(!compared.is_incomplete);
+        for (rule, what) in compared.faults {
+            // Keys that differ are said above, in a tier that has no room for any.
+            if !(self.numbers.is_exact() && rule == Rule::AnswerKeys) {
                 self.fail(rule, Some(place), what);
             }
         }
@@ -496,11 +526,14 @@ impl Work<'_> {
     /// The rules about the whole run.
     fn whole(&mut self, n_questions: u64) {
         let Comparison { n_compared, n_public_checked, .. } = self.found;
-        // Nobody knows how many questions an item has that no side answered.
-        let is_complete =
-            if self.n_unseen_items == 0 { self.n_seen == n_questions } else { self.n_seen <= n_questions };
-        if !is_complete {
-            let what = format!("the runs hold {} questions, the corpus has {n_questions}", self.n_seen);
+        if self.n_seen != n_questions || self.n_unknown > 0 {
+            let what = match self.n_unknown {
+                0 => format!("the runs hold {} questions, the corpus has {n_questions}", self.n_seen),
+                n => format!(
+                    "the runs hold {} of {n_questions} questions, and say of {n} items not how many they have",
+                    self.n_seen
+                ),
+            };
             self.fail(Rule::Coverage, None, what);
         }
         if let Numbers::Class(bounds) = self.numbers {

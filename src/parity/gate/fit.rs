@@ -2,19 +2,31 @@
 
 use super::Mismatch;
 use crate::parity::tier::{Strict, Tier, Tiers};
-use crate::parity::{Identity, Kind};
+use crate::parity::{ACTIVATIONS, Identity, Kind};
 
 /// What `model.weights`, `runtime.activations` and the like are called when they are plain F32.
 const F32: &str = "f32";
 
-/// Whether a run quantizes its activations, rather than having floats of some width. One that does not say does not.
-pub(in crate::parity) fn is_quantized(run: &Identity) -> bool {
-    !matches!(activations(run), "" | "f32" | "f16" | "bf16")
+/// The type a run quantizes its activations to; `None` when it has floats of some width, or does not say what it has.
+pub(in crate::parity) fn quantized(run: &Identity) -> Option<&str> {
+    Some(activations(run)).filter(|activations| *activations == "q8_0")
 }
 
 /// The type of the activations; empty when it is unknown.
 fn activations(run: &Identity) -> &str {
     run.runtime.activations.as_deref().unwrap_or_default()
+}
+
+/// A reason not to judge a run by its activations: nobody knows what numbers others have.
+pub(in crate::parity) fn unknown_activations(side: &str, run: &Identity) -> Option<Mismatch> {
+    let reason = match activations(run) {
+        "" => format!("the {side} does not say the type of its activations; say it when it is run, with --activations"),
+        known if ACTIVATIONS.contains(&known) => return None,
+        other => {
+            format!("the {side} has {} activations; what can be judged has {}", shown(other), ACTIVATIONS.join(", "))
+        }
+    };
+    Some(Mismatch { key: "runtime.activations", reason })
 }
 
 /// Every reason not to compare `candidate` with `baseline` by `tier`.
@@ -152,15 +164,11 @@ fn class(baseline: &Identity, candidate: &Identity, found: &mut Found) {
         found.add("runtime.backend", reason);
     }
     for (side, run) in [("baseline", baseline), ("candidate", candidate)] {
-        if activations(run).is_empty() {
-            let reason = format!(
-                "the {side} does not say the type of its activations; say it when it is run, with --activations"
-            );
-            found.add("runtime.activations", reason);
-        }
+        found.0.extend(unknown_activations(side, run));
     }
+    kernels(baseline, found);
     let [a, b] = [baseline, candidate].map(activations);
-    if is_quantized(candidate) {
+    if quantized(candidate).is_some() {
         if a != b {
             let reason = format!(
                 "the candidate quantizes activations to {}, the baseline has {}; they must be quantized the same way",
@@ -169,10 +177,25 @@ fn class(baseline: &Identity, candidate: &Identity, found: &mut Found) {
             );
             found.add("runtime.activations", reason);
         }
-    } else if a != F32 && !a.is_empty() {
+    } else if a != F32 && ACTIVATIONS.contains(&a) {
         let reason =
             format!("the baseline has {} activations; a candidate that does not quantize them needs f32", shown(a));
         found.add("runtime.activations", reason);
+    }
+}
+
+/// That a baseline has the F32 activations it claims. Programs without a numeric contract multiply in the type of the
+/// weights unless BLAS does: only F32 weights need nothing else.
+fn kernels(baseline: &Identity, found: &mut Found) {
+    let claims = activations(baseline) == F32 && baseline.model.weights != F32;
+    let kernels = baseline.runtime.kernels.as_deref().unwrap_or_default();
+    if claims && baseline.runtime.numeric_contract.is_none() && !kernels.contains("blas") {
+        let reason = format!(
+            "the baseline ran {} kernels on {} weights, which need blas for the f32 activations it claims",
+            shown(kernels),
+            shown(&baseline.model.weights)
+        );
+        found.add("runtime.kernels", reason);
     }
 }
 

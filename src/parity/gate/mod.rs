@@ -16,7 +16,7 @@ mod report;
 mod rule;
 
 pub use compare::{Comparison, Flip, Logits, MaxAbsError, Numbers};
-pub(super) use fit::{corpus_mismatches, is_quantized};
+pub(super) use fit::{corpus_mismatches, quantized, unknown_activations};
 pub use number::{is_within, top_2_gap};
 pub use rule::{Failure, Rule};
 
@@ -77,6 +77,8 @@ pub struct Judged {
     pub tiers_version: u64,
     /// SHA-256 of the tiers.
     pub tiers_sha256: String,
+    /// Whether they are the registered ones.
+    pub tiers_registered: bool,
     /// The row of `f16-class`, and whether it is one for quantized activations.
     pub row: Option<(String, bool)>,
     /// The numbers of the tier. Empty without a row.
@@ -108,9 +110,10 @@ pub fn judge(baseline: &Run, candidate: &Run, options: Options<'_>) -> Result<Ju
     }
     let [of_baseline, of_candidate] = [&baseline.identity, &candidate.identity];
     let mut mismatches = fit::mismatches(of_baseline, of_candidate, tier, tiers);
-    let quantized = fit::is_quantized(of_candidate);
-    let weights = weights.unwrap_or(&of_candidate.model.weights);
-    let bounds = tiers.class.bounds(weights, quantized);
+    let quantized = fit::quantized(of_candidate);
+    // What quantizes the activations decides, not what the weights are stored as.
+    let row = weights.or(quantized).unwrap_or(&of_candidate.model.weights);
+    let bounds = tiers.class.bounds(row, quantized.is_some());
     let numbers = match tier {
         Tier::StrictF32 => Some(Numbers::Strict(&tiers.strict)),
         Tier::F16Class => bounds.map(Numbers::Class),
@@ -118,9 +121,10 @@ pub fn judge(baseline: &Run, candidate: &Run, options: Options<'_>) -> Result<Ju
     };
     let is_refused = numbers.is_none() || (!mismatches.is_empty() && !allow_identity_mismatch);
     if numbers.is_none() {
-        let of = if quantized { "whose activations are quantized" } else { "whose activations are not quantized" };
-        let reason = format!("the tier has no numbers for {weights:?} weights {of}; --weights names another row");
-        mismatches.push(Mismatch { key: "model.weights", reason });
+        let (key, what) =
+            if quantized.is_some() { ("runtime.activations", "activations") } else { ("model.weights", "weights") };
+        let reason = format!("the tier has no numbers for {row:?} {what}; --weights names another row");
+        mismatches.push(Mismatch { key, reason });
     }
     let comparison = numbers
         .filter(|_| !is_refused)
@@ -134,7 +138,8 @@ pub fn judge(baseline: &Run, candidate: &Run, options: Options<'_>) -> Result<Ju
         tier,
         tiers_version: tiers.version,
         tiers_sha256: tiers.sha256.clone(),
-        row: (tier == Tier::F16Class).then(|| (weights.to_owned(), quantized)),
+        tiers_registered: tiers.is_registered(),
+        row: (tier == Tier::F16Class).then(|| (row.to_owned(), quantized.is_some())),
         thresholds: match numbers {
             Some(Numbers::Strict(strict)) => strict.named().to_vec(),
             Some(Numbers::Class(bounds)) => bounds.named().to_vec(),

@@ -42,6 +42,7 @@ impl Judged {
         }
         gate.insert("tiers_version", self.tiers_version);
         gate.insert("tiers_sha256", self.tiers_sha256.as_str());
+        gate.insert("tiers_registered", self.tiers_registered);
         gate.insert("diagnostic", self.is_diagnostic());
         if let Some(comparison) = &self.comparison {
             gate.extend(comparison.to_json());
@@ -60,6 +61,7 @@ impl Comparison {
         object.insert("public_checked", self.n_public_checked);
         object.insert("public_missing", self.n_public_missing);
         object.insert("both_refused", self.n_both_refused);
+        object.insert("refused_questions", self.n_refused_questions);
         object.insert("argmax_agree", self.n_argmax_agree);
         object.insert("flips", self.flips.len());
         object.insert("allowed_flips", self.n_allowed_flips());

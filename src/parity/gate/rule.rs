@@ -29,6 +29,8 @@ rules! {
     Failed = "failed",
     /// Both runs refuse the item or none does.
     Refused = "refused",
+    /// Only an item with a null state may be refused by both runs.
+    BothRefused = "both_refused",
     /// Both runs have the question.
     QuestionMissing = "question_missing",
     /// The question has one type.

@@ -120,17 +120,17 @@ impl Bounds {
 pub struct Class {
     /// By the weights of the candidate.
     pub weights: Vec<(String, Bounds)>,
-    /// By the weights of a candidate whose activations are quantized.
+    /// By the type to which a candidate quantizes its activations.
     pub activation_quantized: Vec<(String, Bounds)>,
     /// What may differ.
     pub known_differences: Vec<Difference>,
 }
 
 impl Class {
-    /// The row of `weights`, of a candidate whose activations are quantized or not.
-    pub fn bounds(&self, weights: &str, activations_quantized: bool) -> Option<&Bounds> {
+    /// The row `name`: of weights, or of the type to which activations are quantized.
+    pub fn bounds(&self, name: &str, activations_quantized: bool) -> Option<&Bounds> {
         let rows = if activations_quantized { &self.activation_quantized } else { &self.weights };
-        rows.iter().find(|(name, _)| name == weights).map(|(_, bounds)| bounds)
+        rows.iter().find(|(row, _)| row == name).map(|(_, bounds)| bounds)
     }
 }
 
@@ -156,6 +156,11 @@ impl Tiers {
     /// None that a test has not ruled out.
     pub fn registered() -> Result<Self> {
         Self::parse(REGISTERED.as_bytes())
+    }
+
+    /// Whether these are the registered tiers, to the byte.
+    pub fn is_registered(&self) -> bool {
+        self.sha256 == registered_sha256()
     }
 
     /// Reads a file of tiers.
@@ -187,6 +192,11 @@ impl Tiers {
             Tier::BitExact => &[],
         }
     }
+}
+
+/// SHA-256 of the registered tiers.
+pub(super) fn registered_sha256() -> String {
+    hex(&Sha256::digest(REGISTERED))
 }
 
 impl Strict {
