@@ -4,7 +4,7 @@
 
 use super::Kind;
 use super::Run;
-use super::gate::{Comparison, Mismatch, Numbers, corpus_mismatches, is_quantized, is_within};
+use super::gate::{Comparison, Mismatch, Numbers, corpus_mismatches, is_within, quantized, unknown_activations};
 use super::tier::{Difference, Tier, Tiers};
 use crate::json::{Object, Value};
 
@@ -18,8 +18,8 @@ pub struct Pair {
     pub tier: Tier,
     /// The weights of its candidate.
     pub weights: String,
-    /// Whether both sides quantize activations.
-    pub activation_quantized: bool,
+    /// The type to which both sides quantize activations; `None` when neither does.
+    pub quantized: Option<String>,
     /// Questions of the corpus.
     pub n_questions: u64,
     /// Questions that were compared.
@@ -39,6 +39,8 @@ pub struct Derived {
     pub name: &'static str,
     /// How many pairs show it.
     pub n_pairs: usize,
+    /// Questions that were compared in them.
+    pub n_compared: u64,
     /// The largest value seen.
     pub observed: f64,
     /// The pair it was seen in.
@@ -70,7 +72,10 @@ impl Pair {
     pub fn new(name: &str, baseline: &Run, candidate: &Run, tiers: &Tiers) -> Result<Self, Vec<Mismatch>> {
         let mut mismatches = corpus_mismatches(&baseline.identity, &candidate.identity);
         let refused = |key, reason: &str| Mismatch { key, reason: reason.to_owned() };
-        let [a, b] = [baseline, candidate].map(|run| is_quantized(&run.identity));
+        for (side, run) in [("baseline", baseline), ("candidate", candidate)] {
+            mismatches.extend(unknown_activations(side, &run.identity));
+        }
+        let [a, b] = [baseline, candidate].map(|run| quantized(&run.identity));
         if a != b {
             let reason = "one side quantizes activations and the other does not: no candidate is judged like that";
             mismatches.push(refused("runtime.activations", reason));
@@ -83,14 +88,15 @@ impl Pair {
         let is_strict = is_reference && tiers.strict.candidate_weights.contains(weights);
         let numbers = Numbers::Measured { like_reference: is_reference };
         let found = Comparison::new(baseline, candidate, numbers, &Difference::ALL);
-        if found.n_compared == 0 {
-            return Err(vec![refused("corpus", "no question has the same input on both sides")]);
+        let mismatches = incomplete(&found);
+        if !mismatches.is_empty() {
+            return Err(mismatches);
         }
         Ok(Self {
             name: name.to_owned(),
             tier: if is_strict { Tier::StrictF32 } else { Tier::F16Class },
             weights: weights.clone(),
-            activation_quantized: b,
+            quantized: b.map(str::to_owned),
             n_questions: found.n_questions,
             n_compared: found.n_compared,
             values: values(&found, is_strict),
@@ -98,7 +104,8 @@ impl Pair {
     }
 
     fn row(&self) -> Option<(String, bool)> {
-        (self.tier == Tier::F16Class).then(|| (self.weights.clone(), self.activation_quantized))
+        let row = self.quantized.as_ref().unwrap_or(&self.weights);
+        (self.tier == Tier::F16Class).then(|| (row.clone(), self.quantized.is_some()))
     }
 
     /// The pair as JSON.
@@ -107,12 +114,30 @@ impl Pair {
         object.insert("pair", self.name.as_str());
         object.insert("tier", self.tier.as_str());
         object.insert("weights", self.weights.as_str());
-        object.insert("activation_quantized", self.activation_quantized);
+        object.insert("activation_quantized", self.quantized.is_some());
         object.insert("questions", self.n_questions);
         object.insert("compared", self.n_compared);
         object.insert("values", self.values.iter().copied().collect::<Object>());
         object
     }
+}
+
+/// Why not to take numbers from a pair that was not compared as a whole: what was left out may be what is far apart.
+fn incomplete(found: &Comparison) -> Vec<Mismatch> {
+    let mut mismatches: Vec<_> = found
+        .input_mismatches
+        .iter()
+        .map(|(rule, n)| Mismatch { key: "items", reason: format!("{}: {n}", rule.as_str()) })
+        .collect();
+    let n_expected = found.n_questions.saturating_sub(found.n_refused_questions);
+    if found.n_compared != n_expected || found.n_compared == 0 {
+        let reason = format!(
+            "{} questions were compared of {n_expected} that both sides should answer (of {}, {} refused)",
+            found.n_compared, found.n_questions, found.n_refused_questions
+        );
+        mismatches.push(Mismatch { key: "questions", reason });
+    }
+    mismatches
 }
 
 fn values(found: &Comparison, is_strict: bool) -> Vec<(&'static str, f64)> {
@@ -149,6 +174,7 @@ pub fn derive(pairs: &[Pair], tiers: &Tiers) -> Vec<Derived> {
                     row,
                     name,
                     n_pairs: 1,
+                    n_compared: pair.n_compared,
                     observed: *value,
                     pair: pair.name.clone(),
                     derived: threshold(*value),
@@ -157,6 +183,7 @@ pub fn derive(pairs: &[Pair], tiers: &Tiers) -> Vec<Derived> {
                 continue;
             };
             known.n_pairs += 1;
+            known.n_compared += pair.n_compared;
             if *value > known.observed {
                 (known.observed, known.derived, known.pair) = (*value, threshold(*value), pair.name.clone());
             }
@@ -204,6 +231,7 @@ impl Derived {
         }
         object.insert("number", self.name);
         object.insert("pairs", self.n_pairs);
+        object.insert("compared", self.n_compared);
         object.insert("observed", self.observed);
         object.insert("observed_in", self.pair.as_str());
         object.insert("derived", self.derived);

@@ -1,17 +1,17 @@
 //! `parity-gate derive`: numbers of tiers from runs.
 
 use super::TOOL;
-use super::compare::{is_same, number, write};
+use super::compare::{number, write};
 use super::tiers::TiersArgument;
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::stdout::Stdout;
 use crate::cli::table::table;
-use crate::cli::{escape, stderr};
-use crate::error::{Error, ErrorKind, Result};
-use crate::gguf::check_destination;
+use crate::cli::{destination, escape, stderr};
+use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::parity::Run;
 use crate::parity::derive::{Derived, Pair, derive};
+use crate::parity::tier::Tiers;
 use std::path::{Path, PathBuf};
 
 const LONG_ABOUT: &str = "\
@@ -22,8 +22,11 @@ pair is of strict-f32 when its baseline is a run of the published package and it
 weights, else of the row of f16-class its candidate's weights name. The runs of a pair need not be
 of the same model file, but of the same corpus and the same class of activations.
 
+A pair is refused unless both runs hold the whole corpus and every question both answer has the same
+input and raw logits: what is left out may be what is far apart.
+
 What is registered stays registered: the table shows both, and --check fails when a value that was
-seen is above what is registered.";
+seen is above what is registered, or belongs to a row that is not registered.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,9 +37,9 @@ Examples:
 
 const EXIT_HELP: &str = "\
 Exit codes:
-  0    done; with --check nothing seen is above what is registered
-  1    the work failed, or --check found a value above what is registered
-  2    the runs of a pair do not belong together
+  0    done; with --check everything seen is registered, and nothing is above it
+  1    the work failed, or --check found a value above what is registered or of no registered row
+  2    the runs of a pair do not belong together, or are incomplete
   64   the command line makes no sense
   130  interrupted (Ctrl-C), as a shell reports it";
 
@@ -50,7 +53,7 @@ pub(super) struct DeriveArguments {
     pairs: Vec<(PathBuf, PathBuf)>,
     #[command(flatten)]
     tiers: TiersArgument,
-    /// Fail when a value that was seen is above what is registered
+    /// Fail when a value that was seen is above what is registered, or nothing is
     #[arg(long)]
     check: bool,
     /// Write the values of every pair and the numbers
@@ -71,11 +74,8 @@ fn pair(text: &str) -> Result<(PathBuf, PathBuf), String> {
 pub(super) fn run(arguments: DeriveArguments) -> Result<Exit, Stop> {
     let DeriveArguments { pairs: files, tiers, check, json } = arguments;
     if let Some(json) = &json {
-        if files.iter().any(|(baseline, candidate)| is_same(baseline, json) || is_same(candidate, json)) {
-            let message = "is to be read and written; name another output";
-            return Err(Error::new(ErrorKind::Usage, message).in_file(json).into());
-        }
-        check_destination(json)?;
+        let runs = files.iter().flat_map(|(baseline, candidate)| [baseline.as_path(), candidate]);
+        destination::check(&[json], &runs.chain(tiers.file()).collect::<Vec<_>>())?;
     }
     let tiers = tiers.read()?;
     let mut pairs = Vec::new();
@@ -106,29 +106,33 @@ pub(super) fn run(arguments: DeriveArguments) -> Result<Exit, Stop> {
         file.insert("numbers", numbers.iter().map(Derived::to_json).collect::<Value>());
         write(path, &Value::Object(file))?;
     }
-    Stdout::open().line(rows(&numbers))?;
-    let n = numbers.iter().filter(|number| number.exceeds()).count();
-    if check && n > 0 {
-        let what = if n == 1 { "1 value is".to_owned() } else { format!("{n} values are") };
-        stderr::error(TOOL, &format!("{what} above what is registered"));
-        return Ok(Exit::Failed);
+    Stdout::open().line(rows(&numbers, &tiers))?;
+    let n_above = numbers.iter().filter(|number| number.exceeds()).count();
+    let n_unknown = numbers.iter().filter(|number| number.registered.is_none()).count();
+    let mut exit = Exit::Done;
+    for (n, what) in [(n_above, "above what is registered"), (n_unknown, "of a row that is not registered")] {
+        if check && n > 0 {
+            let values = if n == 1 { "1 value is".to_owned() } else { format!("{n} values are") };
+            stderr::error(TOOL, &format!("{values} {what}"));
+            exit = Exit::Failed;
+        }
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn name(baseline: &Path, candidate: &Path) -> String {
     format!("{}={}", baseline.display(), candidate.display())
 }
 
-fn rows(numbers: &[Derived]) -> String {
-    const HEADER: [&str; 9] =
-        ["tier", "weights", "number", "seen in", "check", "pairs", "seen", "derived", "registered"];
+fn rows(numbers: &[Derived], tiers: &Tiers) -> String {
+    const HEADER: [&str; 10] =
+        ["tier", "weights", "number", "seen in", "check", "pairs", "compared", "seen", "derived", "registered"];
     let mut table = table(&HEADER, 5);
     for derived in numbers {
         let weights = match &derived.row {
-            None => "f32".to_owned(),
+            None => tiers.strict.candidate_weights.join(", "),
             Some((weights, false)) => weights.clone(),
-            Some((weights, true)) => format!("{weights}, activations too"),
+            Some((weights, true)) => format!("{weights} activations"),
         };
         let check = match derived.registered {
             None => "not registered",
@@ -142,6 +146,7 @@ fn rows(numbers: &[Derived]) -> String {
             &escape::printable(&derived.pair),
             check,
             &derived.n_pairs.to_string(),
+            &derived.n_compared.to_string(),
             &number(derived.observed),
             &derived.derived.to_string(),
             &derived.registered.map_or_else(|| "-".to_owned(), |registered| registered.to_string()),
