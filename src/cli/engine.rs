@@ -10,7 +10,7 @@ use crate::spec::{Given, Kernels};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The environment variable that names an instruction set.
 const ISA_VARIABLE: &str = "LAYA_ISA";
@@ -98,6 +98,11 @@ impl EngineArguments {
 }
 
 impl SpecArguments {
+    /// The file the spec is read from, if one is given.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.spec.as_deref()
+    }
+
     /// Refuses to read the spec and `requests` both from standard input.
     ///
     /// # Errors

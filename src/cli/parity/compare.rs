@@ -2,12 +2,11 @@
 
 use super::EXIT_HELP;
 use super::tiers::TiersArgument;
-use crate::cli::escape;
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::stdout::Stdout;
 use crate::cli::table::table;
+use crate::cli::{destination, escape};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gguf::{check_destination, write_atomic};
 use crate::json::{Object, Value};
 use crate::parity::gate::{Failure, Judged, Options, Verdict, judge};
 use crate::parity::tier::Tier;
@@ -26,11 +25,12 @@ Judges candidates against a baseline by a tier.
 
 Runs that do not belong together are refused with the reason: another corpus or subset, other
 weights or model file, another class of activations, a backend the tier is not for. Only questions
-with the same input tokens are compared; a question that is missing, read differently or refused by
-one side fails, unless the tier lists it as a known difference.
+with the same input tokens are compared; a question that is missing, read differently or refused
+fails, unless the tier lists it as a known difference or both sides refuse a state of null. Under
+bit-exact two refusals that say the same are the same result.
 
 One row a candidate is printed, and below it why it was refused and what failed first; --json has
-more.";
+more. A verdict by tiers that are not the registered ones says so.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,7 +57,7 @@ pub(super) struct CompareArguments {
     /// The tier to judge by
     #[arg(long, value_name = "TIER", value_parser = tier())]
     gate: Tier,
-    /// The row of f16-class, if not that of the candidate's weights
+    /// The row of f16-class, if not that of the candidate's weights or quantized activations
     #[arg(long, value_name = "CLASS")]
     weights: Option<String>,
     #[command(flatten)]
@@ -81,7 +81,8 @@ pub(super) fn run(arguments: CompareArguments) -> Result<Exit, Stop> {
         let message = format!("--weights chooses a row of f16-class; {} has none", gate.as_str());
         return Err(Error::new(ErrorKind::Usage, message).into());
     }
-    check_files(&baseline, &candidates, json.as_deref())?;
+    check_files(&baseline, &candidates, tiers.file(), json.as_deref())?;
+    let tiers_file = tiers.file().map(shown);
     let tiers = tiers.read()?;
     let options = Options { tiers: &tiers, tier: gate, weights: weights.as_deref(), allow_identity_mismatch };
     let run = Run::read(&baseline)?;
@@ -106,7 +107,7 @@ pub(super) fn run(arguments: CompareArguments) -> Result<Exit, Stop> {
         write(path, &Value::Object(file))?;
     }
     let mut stdout = Stdout::open();
-    stdout.line(rows(&judged))?;
+    stdout.line(rows(&judged, tiers_file.as_deref()))?;
     for (path, judged) in &judged {
         for line in remarks(path, judged) {
             stdout.line(line)?;
@@ -128,35 +129,39 @@ fn shown(path: &Path) -> String {
 
 /// Writes `value` for people to read and machines to parse.
 pub(super) fn write(path: &Path, value: &Value) -> Result<()> {
-    let text = value.dumps_indent(1) + "\n";
-    write_atomic(path, |out| out.write_all(text.as_bytes()).map_err(|error| Error::io("cannot write", path, &error)))
+    destination::write(path, &(value.dumps_indent(1) + "\n"))
 }
 
 /// Refuses an output that is an input, and a run that would be compared with itself.
-fn check_files(baseline: &Path, candidates: &[PathBuf], json: Option<&Path>) -> Result<()> {
-    let usage = |path: &Path, message: &str| Err(Error::new(ErrorKind::Usage, message).in_file(path));
-    if let Some(path) = candidates.iter().find(|path| is_same(path, baseline)) {
-        return usage(path, "is the baseline; a run compared with itself shows nothing");
+fn check_files(baseline: &Path, candidates: &[PathBuf], tiers: Option<&Path>, json: Option<&Path>) -> Result<()> {
+    if let Some(path) = candidates.iter().find(|path| destination::is_same(path, baseline)) {
+        let message = "is the baseline; a run compared with itself shows nothing";
+        return Err(Error::new(ErrorKind::Usage, message).in_file(path));
     }
-    let Some(json) = json else { return Ok(()) };
-    if candidates.iter().map(PathBuf::as_path).chain([baseline]).any(|input| is_same(input, json)) {
-        return usage(json, "is to be read and written; name another output");
-    }
-    check_destination(json)
+    let inputs: Vec<_> = candidates.iter().map(PathBuf::as_path).chain([baseline]).chain(tiers).collect();
+    destination::check(json.as_slice(), &inputs)
 }
 
-pub(super) fn is_same(a: &Path, b: &Path) -> bool {
-    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+/// The verdict, and why it says less than it seems to: runs that do not belong together, or tiers of a `file` that are
+/// not the registered ones.
+fn verdict(judged: &Judged, file: Option<&str>) -> String {
+    let mut remarks = Vec::new();
+    if judged.is_diagnostic() {
+        remarks.push("diagnostic".to_owned());
+    }
+    if !judged.tiers_registered {
+        remarks.push(format!("tiers of {}", escape::printable(file.unwrap_or("another program"))));
+    }
+    let verdict = judged.verdict.as_str();
+    if remarks.is_empty() { verdict.to_owned() } else { format!("{verdict} ({})", remarks.join(", ")) }
 }
 
-fn rows(judged: &[(&PathBuf, Judged)]) -> String {
+fn rows(judged: &[(&PathBuf, Judged)], tiers: Option<&str>) -> String {
     const HEADER: [&str; 9] =
         ["candidate", "verdict", "compared", "flips", "max |dp|", "mean |dp|", "max error", "act rel", "failures"];
     let mut table = table(&HEADER, 2);
     for (path, judged) in judged {
-        let verdict = judged.verdict.as_str();
-        let verdict = if judged.is_diagnostic() { format!("{verdict} (diagnostic)") } else { verdict.to_owned() };
-        let mut row = vec![escape::printable(&shown(path)), verdict];
+        let mut row = vec![escape::printable(&shown(path)), verdict(judged, tiers)];
         match &judged.comparison {
             None => row.resize(HEADER.len(), "-".to_owned()),
             Some(found) => {

@@ -43,7 +43,7 @@ Examples:
 const EXIT_HELP: &str = "\
 Exit codes:
   0    done; the gate passes
-  1    the work failed, or the gate's verdict is fail; stderr says why
+  1    the work failed, or the gate's verdict is fail: stdout says what failed first
   2    the gate refuses to judge: the runs do not belong together
   64   the command line makes no sense
   130  interrupted (Ctrl-C), as a shell reports it";

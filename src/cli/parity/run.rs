@@ -6,13 +6,13 @@ use crate::cli::engine::{EngineArguments, SpecArguments};
 use crate::cli::exit::{EXIT_HELP, Exit, Stop};
 use crate::cli::model::{ModelArguments, ModelFile};
 use crate::cli::progress::Progress;
-use crate::cli::stderr;
+use crate::cli::{destination, stderr};
 use crate::convert::Outtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::File;
 use crate::parity::{
-    self, Backend, Build, Corpus, CorpusIdentity, Endpoint, Existing, Identity, Item, Local, Model, Outcome, RunWriter,
-    Said, Server, Subset,
+    self, ACTIVATIONS, Backend, Build, Corpus, CorpusIdentity, Endpoint, Existing, Identity, Item, Local, Model,
+    Outcome, RunWriter, Said, Server, Subset,
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use std::path::{Path, PathBuf};
@@ -78,8 +78,8 @@ struct ServerArguments {
     /// Its kernels, where it does not say so
     #[arg(long, value_name = "NAME", requires = "server")]
     server_kernels: Option<String>,
-    /// The type its activations have in matrix products, where it does not say so: f32, f16, q8_0
-    #[arg(long, value_name = "TYPE", requires = "server")]
+    /// The type its activations have in matrix products, where it does not say so
+    #[arg(long, value_name = "TYPE", requires = "server", value_parser = PossibleValuesParser::new(ACTIVATIONS))]
     activations: Option<String>,
 }
 
@@ -97,6 +97,8 @@ pub(super) fn run(arguments: RunArguments) -> Result<Exit, Stop> {
         _ => Existing::Keep,
     };
     // Before minutes of work, and before a model is loaded.
+    let named = model.name()?;
+    destination::check(&[&output], &[corpus.as_path(), &named].into_iter().chain(spec.file()).collect::<Vec<_>>())?;
     if existing == Existing::Keep && output.exists() {
         let message = "is there already; go on with it by --resume, or begin again by --force";
         return Err(Error::new(ErrorKind::Usage, message).in_file(output).into());
@@ -109,9 +111,14 @@ pub(super) fn run(arguments: RunArguments) -> Result<Exit, Stop> {
     }
     let corpus = identity_of(&requests, subset, &items);
     let model = model.file(TOOL)?;
+    // A checkpoint directory is another file once it is converted.
+    destination::check(&[&output], &[&model.path])?;
     match &server.server {
         Some(url) => {
             let backend = Server::new(Endpoint::new(url)?)?;
+            if let Some(served) = backend.model_path() {
+                destination::check(&[&output], &[Path::new(served)])?;
+            }
             let identity = identity_of_server(&backend, &model, corpus, &server)?;
             record(&backend, &identity, &items, usize::from(jobs), &output, existing)
         }

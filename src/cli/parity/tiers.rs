@@ -6,7 +6,7 @@ use crate::cli::table::table;
 use crate::cli::{escape, stderr};
 use crate::error::Result;
 use crate::parity::tier::{Difference, Tier, Tiers};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const LONG_ABOUT: &str = "\
 Prints the numbers of the tiers: those this program was built with, or those of a file.
@@ -33,7 +33,12 @@ impl TiersArgument {
     /// # Errors
     /// The file cannot be read, or is none of tiers.
     pub(super) fn read(&self) -> Result<Tiers> {
-        self.tiers.as_deref().map_or_else(Tiers::registered, Tiers::read)
+        self.file().map_or_else(Tiers::registered, Tiers::read)
+    }
+
+    /// The file they are in, if they are not the registered ones of this program.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.tiers.as_deref()
     }
 }
 
@@ -63,7 +68,7 @@ fn rows(tiers: &Tiers) -> String {
     for (name, number) in tiers.strict.named() {
         row(Tier::StrictF32, &weights, name, number.to_string());
     }
-    for (rows, note) in [(&tiers.class.weights, ""), (&tiers.class.activation_quantized, ", activations too")] {
+    for (rows, note) in [(&tiers.class.weights, ""), (&tiers.class.activation_quantized, " activations")] {
         for (weights, bounds) in rows {
             for (name, number) in bounds.named() {
                 row(Tier::F16Class, &format!("{weights}{note}"), name, number.to_string());
