@@ -1,6 +1,6 @@
 //! What gates said, a line each: read back from the results that `parity-gate compare --json` writes.
 
-use super::{Identity, Kind, generator};
+use super::{Identity, Kind, generator, tier};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{self, Value};
 
@@ -46,10 +46,10 @@ impl Line {
         }
         let candidates = results.get("candidates").and_then(Value::as_array);
         let candidates = candidates.ok_or_else(|| fault("candidates".into(), "must be a list".into()))?;
-        let read = |(i, candidate)| {
+        let read = |(i, candidate): (usize, &Value)| {
             let path = |key: &str| format!("candidates[{i}].{key}");
             let identity = |side: &str| {
-                let value = candidate_at(candidate, &["identity", side]);
+                let value = candidate.get("identity").and_then(|identity| identity.get(side));
                 Identity::from_json(value.unwrap_or(&Value::Null))
                     .map_err(|error| fault(path(&format!("identity.{side}")), error.to_string()))
             };
@@ -69,6 +69,14 @@ impl Line {
         let verdict = gate.text("verdict")?;
         let (is_refused, is_exact) = (verdict == "refused", gate.text("tier")? == "bit-exact");
         let diagnostic = gate.0.get("diagnostic").and_then(Value::as_bool).unwrap_or(false);
+        let tiers = gate.text("tiers_sha256")?;
+        let mut remarks = Vec::new();
+        if diagnostic {
+            remarks.push("diagnostic".to_owned());
+        }
+        if tiers != tier::registered_sha256() {
+            remarks.push(format!("tiers {}", tiers.chars().take(8).collect::<String>()));
+        }
         let count = |key| if is_refused { Ok("-".to_owned()) } else { gate.count(key) };
         let error = |key| if is_refused { Ok("-".to_owned()) } else { gate.error(key) };
         let max_dp = if is_refused { Ok("-".to_owned()) } else { gate.error_in("max_abs_error", "prob") };
@@ -80,7 +88,7 @@ impl Line {
                 shown(candidate, is_exact),
                 shown(baseline, is_exact),
                 gate.text("tier")?.to_owned(),
-                if diagnostic { format!("{verdict} (diagnostic)") } else { verdict.to_owned() },
+                if remarks.is_empty() { verdict.to_owned() } else { format!("{verdict} ({})", remarks.join(", ")) },
                 count("flips")?,
                 max_dp?,
                 error("mean_abs_dp")?,
@@ -89,7 +97,7 @@ impl Line {
         })
     }
 
-    /// A table of Markdown.
+    /// A table of Markdown. What would break a line or drive what shows it is for the caller to replace.
     pub fn markdown(lines: &[Self]) -> String {
         let row = |cells: &[&str]| {
             // What would end a cell is text of it here.
@@ -100,10 +108,6 @@ impl Line {
         lines.iter().for_each(|line| table += &row(&line.cells.each_ref().map(String::as_str)));
         table
     }
-}
-
-fn candidate_at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(value, |value, key| value.get(key))
 }
 
 /// What a run is, in few words; `fully` with what changes no bit.

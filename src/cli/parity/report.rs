@@ -35,14 +35,15 @@ pub(super) fn run(arguments: ReportArguments) -> Result<Exit, Stop> {
     let mut lines = Vec::new();
     for path in arguments.results {
         let input = Input::from(path);
-        lines.extend(Line::read(&input.read()?).map_err(|error| error.in_file(input.name()))?);
+        let read = Line::read(&input.read()?).map_err(|error| error.in_file(input.name()))?;
+        lines.extend(read.into_iter().map(|line| Line { cells: line.cells.map(|cell| printable(&cell)) }));
     }
     let text = if arguments.markdown {
         Line::markdown(&lines)
     } else {
         let mut table = table(&COLUMNS, N_TEXTS);
         for line in &lines {
-            table.add_row(line.cells.iter().map(|cell| printable(cell)));
+            table.add_row(&line.cells);
         }
         table.to_string()
     };
