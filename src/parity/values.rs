@@ -5,10 +5,10 @@ use std::io;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::gguf::{File, TensorInfo};
 use crate::model::weight;
-use crate::spec::hex;
+use crate::spec::{hex, unreadable};
 
 /// Values that are hashed together.
 const PIECE: usize = 1 << 20;
@@ -50,10 +50,7 @@ fn digest(file: &File, tensor: &TensorInfo) -> Result<[u8; 32]> {
             },
         )
         .collect();
-    let digests = digests.map_err(|e| {
-        let message = format!("cannot be read: {e}; was the file changed meanwhile?");
-        file.locate(Error::new(ErrorKind::Io, message)).at_tensor(&tensor.name)
-    })?;
+    let digests = digests.map_err(|error| file.locate(unreadable(&error)).at_tensor(&tensor.name))?;
     let mut hash = Sha256::new_with_prefix((n_values as u64).to_le_bytes());
     digests.iter().for_each(|digest| hash.update(digest));
     Ok(hash.finalize().into())

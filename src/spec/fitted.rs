@@ -79,6 +79,7 @@ pub fn model_sha256(file: &File) -> Result<String> {
     }
     Ok(hex(&hash.finalize()))
 }
+
 /// SHA-256, in lower-case hexadecimal, of all bytes of `file`; `progress` hears how many are done, of how many.
 ///
 /// # Errors
@@ -97,6 +98,6 @@ pub fn file_sha256(file: &File, progress: &mut dyn FnMut(u64, u64)) -> Result<St
 }
 
 /// That data could not be read.
-fn unreadable(error: &std::io::Error) -> Error {
+pub(crate) fn unreadable(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot be read: {error}; was the file changed meanwhile?"))
 }

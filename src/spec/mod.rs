@@ -29,6 +29,7 @@ mod verify;
 pub use applied::{Applied, Given, Source, Stored};
 pub use calibration::{Adjustment, Calibration, bucket_holds};
 pub use contract::{Confidence, Contract, InputContract, Kernels, Layout, SpecialTokens};
+pub(crate) use fitted::unreadable;
 pub use fitted::{Fitted, file_sha256, model_sha256};
 pub use problem::Problem;
 pub use router::{Platt, Router};
