@@ -310,3 +310,45 @@ fn the_device_and_the_precision_say_what_computed() {
     let error = told(r#"{"device": "CUDA0", "plan": {"kernels": "cuda"}}"#, &said).unwrap_err().to_string();
     assert!(error.contains("--server-kernels is \"strict\", but the server says \"cuda\""), "{error}");
 }
+
+#[test]
+fn a_run_with_a_failed_item_is_not_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny::gguf("tiny-mmbert", Outtype::F32, folder.path());
+    let corpus = folder.path().join("corpus.jsonl");
+    let item = |id: &str| {
+        format!(r#"{{"id": "{id}", "state": "{id}", "questions": {{"q": {{"type": "noul", "instructions": "?"}}}}}}"#)
+    };
+    std::fs::write(&corpus, [item("a"), item("b"), item("c")].join("\n")).unwrap();
+    let is_broken = Arc::new(AtomicUsize::new(1));
+    let server = mock::Server::start({
+        let is_broken = Arc::clone(&is_broken);
+        move |asked| match asked.path.as_str() {
+            "/props" => Answer::status(404, "no"),
+            _ if asked.json().get("state").and_then(Value::as_str) == Some("b")
+                && is_broken.load(Ordering::SeqCst) == 1 =>
+            {
+                Answer::status(500, "out of memory")
+            }
+            _ => Answer::json(json::parse(br#"{"answers": {"q": {"type": "noul", "noul": 0.5}}}"#).unwrap()),
+        }
+    });
+    let output = folder.path().join("run.jsonl");
+    let parity_gate = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_parity-gate"));
+        command.arg("run").arg(&corpus).arg("-m").arg(&model).arg("-o").arg(&output);
+        let output = command.args(["--server", &server.url()]).args(more).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, stderr) = parity_gate(&[]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("the backend failed at 1 item; --resume goes on from the first of them"), "{stderr}");
+    assert!(Run::read(&output).unwrap_err().to_string().contains("is no finished run"));
+    is_broken.store(0, Ordering::SeqCst);
+    let (code, stderr) = parity_gate(&["--resume"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let run = Run::read(&output).unwrap();
+    assert!(run.items.iter().all(|item| matches!(item.outcome, Outcome::Answered(_))), "{stderr}");
+    // Of three items, then of the failed one and what follows.
+    assert_eq!(server.asked().iter().filter(|asked| asked.method == "POST").count(), 5);
+}

@@ -19,6 +19,7 @@ pub(crate) fn stage(folder: &Path) {
     write("scalar.jsonl", &scalar);
     let mut wrong = cpu.clone();
     *wrong.question(3, "c", &["answer", "probabilities", "b"]) = Value::from(0.5);
+    write("far.jsonl", &wrong);
     wrong.question(5, "n", &["ids", "8"]).clone_from(&Value::from(7_i64));
     wrong.refuse(6, "the state is too long");
     write("wrong.jsonl", &wrong);
@@ -69,6 +70,7 @@ fn the_exit_code_is_that_of_the_worst_verdict() {
         (&["cpu.jsonl", "--json", "reference.jsonl"], "strict-f32", 64),
         (&["cpu.jsonl", "--json", "no/where.json"], "strict-f32", 1),
         (&["cpu.jsonl", "--tiers", "cpu.jsonl"], "strict-f32", 1),
+        (&["cpu.jsonl", "--tiers", "scalar.jsonl", "--json", "scalar.jsonl"], "strict-f32", 64),
         (&["english.jsonl", "--allow-identity-mismatch"], "strict-f32", 0),
     ] {
         let arguments = [&["compare", "reference.jsonl"], candidates, &["--gate", gate]].concat();
@@ -116,7 +118,16 @@ fn other_tiers_change_the_verdict_and_are_checked() {
         let arguments = ["compare", "cpu-f16.jsonl", "cuda-f16.jsonl", "--gate", "f16-class", "--tiers", "tiers.json"];
         parity_gate(folder.path(), &arguments)
     };
-    assert_eq!(strict("\"f32\": {", "\"f32\": {").0, Some(0));
+    let (code, stdout, _) = strict("\"f32\": {", "\"f32\": {");
+    assert!(code == Some(0) && stdout.contains(" pass  ") && !stdout.contains("tiers"), "the same bytes: {stdout}");
+    // Whoever reads a verdict sees by which numbers it is one.
+    let (code, stdout, _) = strict("\"max_abs_dp\": 0.5", "\"max_abs_dp\": 0.6");
+    assert!(code == Some(0) && stdout.contains(" pass (tiers of tiers.json) "), "{stdout}");
+    let arguments = ["compare", "cpu-f16.jsonl", "cuda-f16.jsonl", "--gate", "f16-class", "--tiers", "tiers.json"];
+    let (code, _, stderr) = parity_gate(folder.path(), &[&arguments[..], &["--json", "gate.json"]].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    let (_, stdout, _) = parity_gate(folder.path(), &["report", "gate.json"]);
+    assert!(stdout.contains("pass (tiers "), "{stdout}");
     let (code, stdout, _) = strict("\"max_abs_dp\": 0.5", "\"max_abs_dp\": 0.009");
     assert!(code == Some(1) && stdout.contains("max_abs_dp: item i2, question c: probabilities.b is "), "{stdout}");
     let (code, stdout, stderr) = strict("\"max_abs_dp\": 0.5", "\"max_abs_dp\": -0.5");
@@ -150,13 +161,33 @@ fn numbers_are_derived_and_checked() {
     let public = number("strict-f32", "public_atol");
     assert!(of(public, "observed") < 1e-12 && of(public, "registered") == 1e-4);
 
-    let (code, stdout, stderr) = parity_gate(folder.path(), &["derive", "reference.jsonl=wrong.jsonl", "--check"]);
+    let (code, stdout, stderr) = parity_gate(folder.path(), &["derive", "reference.jsonl=far.jsonl", "--check"]);
     assert!(code == Some(1) && stdout.contains("ABOVE"), "{stdout}");
     assert!(stderr.contains("parity-gate: error: 1 value is above what is registered"), "{stderr}");
-    assert_eq!(parity_gate(folder.path(), &["derive", "reference.jsonl=wrong.jsonl"]).0, Some(0));
+    assert_eq!(parity_gate(folder.path(), &["derive", "reference.jsonl=far.jsonl"]).0, Some(0));
+    let mut odd = engine(8);
+    odd.set("model", "weights", "q3_k");
+    fs::write(folder.path().join("odd.jsonl"), odd.sealed()).unwrap();
+    let (code, _, stderr) = parity_gate(folder.path(), &["derive", "cpu.jsonl=odd.jsonl", "--check"]);
+    assert!(code == Some(1) && stderr.contains("5 values are of a row that is not registered"), "{stderr}");
+    let mut silent = engine(8);
+    silent.each(|question| drop(question.remove("logits")));
+    silent.fields(3, "n").insert("logits", parsed("[0.125, 1.0234375]"));
+    fs::write(folder.path().join("silent.jsonl"), silent.sealed()).unwrap();
+    let mut failed = engine(8);
+    failed.fail(2);
+    fs::write(folder.path().join("failed.jsonl"), failed.sealed()).unwrap();
+    let mut unknown = engine(8);
+    unknown.set("runtime", "activations", "int8");
+    fs::write(folder.path().join("unknown.jsonl"), unknown.sealed()).unwrap();
     for (pair, says) in [
         ("cpu.jsonl=english.jsonl", "corpus.subset"),
         ("cpu-f16.jsonl=cpu-q8_0.jsonl", "runtime.activations: one side quantizes activations"),
+        ("reference.jsonl=wrong.jsonl", "items: input_state: 1"),
+        ("reference.jsonl=wrong.jsonl", "items: refused: 1"),
+        ("cpu.jsonl=silent.jsonl", "questions: 1 questions were compared of 24 that both sides should answer"),
+        ("cpu.jsonl=failed.jsonl", "items: failed: 1"),
+        ("cpu.jsonl=unknown.jsonl", "runtime.activations: the candidate has \"int8\" activations"),
     ] {
         let (code, _, stderr) = parity_gate(folder.path(), &["derive", pair]);
         assert!(code == Some(2) && stderr.contains(says), "{stderr}");
@@ -181,4 +212,52 @@ fn text_of_a_run_never_drives_the_terminal() {
     assert_eq!(code, Some(1));
     assert!(!stdout.contains('\u{1b}') && !stderr.contains('\u{1b}'), "{stdout}{stderr}");
     assert!(stdout.contains("item \\u{1b}[2J: the baseline does not have it"), "{stdout}");
+}
+
+#[test]
+fn an_output_is_never_an_input() {
+    let folder = tempfile::tempdir().unwrap();
+    stage(folder.path());
+    let path = |name: &str| folder.path().join(name);
+    for name in ["corpus.jsonl", "model.gguf", "spec.json", "tiers.json"] {
+        fs::write(path(name), name).unwrap();
+    }
+    fs::create_dir(path("checkpoint")).unwrap();
+    fs::write(path("checkpoint/config.json"), "{}").unwrap();
+    let run = ["run", "corpus.jsonl", "-m", "model.gguf", "--spec", "spec.json", "--force", "-o"];
+    let cases = [
+        [&run[..], &["corpus.jsonl"]].concat(),
+        [&run[..], &["model.gguf"]].concat(),
+        [&run[..], &["./model.gguf"]].concat(),
+        [&run[..], &["spec.json"]].concat(),
+        ["run", "corpus.jsonl", "-m", "checkpoint", "--force", "-o", "checkpoint/config.json"].to_vec(),
+        ["run", "corpus.jsonl", "-m", "model.gguf", "--resume", "-o", "model.gguf"].to_vec(),
+        ["derive", "cpu.jsonl=scalar.jsonl", "--json", "scalar.jsonl"].to_vec(),
+        ["derive", "cpu.jsonl=scalar.jsonl", "--tiers", "tiers.json", "--json", "tiers.json"].to_vec(),
+    ];
+    for arguments in cases {
+        let output = path(arguments[arguments.len() - 1]);
+        let before = fs::read(&output).unwrap();
+        let (code, _, stderr) = parity_gate(folder.path(), &arguments);
+        assert_eq!(code, Some(64), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("is to be read and written; name another output"), "{stderr}");
+        assert_eq!(fs::read(&output).unwrap(), before, "{arguments:?}");
+    }
+    let (code, _, stderr) =
+        parity_gate(folder.path(), &["run", "c", "-o", "r", "--server", "u", "--activations", "q4_0"]);
+    assert!(code == Some(64) && stderr.contains("f32, f16, bf16, q8_0"), "{stderr}");
+}
+
+#[test]
+fn markdown_of_a_result_stays_in_its_cell() {
+    let folder = tempfile::tempdir().unwrap();
+    stage(folder.path());
+    let mut hostile = engine(8);
+    hostile.set("model", "name", "a|b\n\u{1b}[2J");
+    fs::write(folder.path().join("hostile.jsonl"), hostile.sealed()).unwrap();
+    let arguments = ["compare", "reference.jsonl", "hostile.jsonl", "--gate", "strict-f32", "--json", "gate.json"];
+    assert_eq!(parity_gate(folder.path(), &arguments).0, Some(0));
+    let (code, stdout, _) = parity_gate(folder.path(), &["report", "--markdown", "gate.json"]);
+    assert_eq!(code, Some(0));
+    assert!(stdout.lines().count() == 3 && stdout.contains(r"| a\|b\n\u{1b}[2J |"), "{stdout}");
 }

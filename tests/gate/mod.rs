@@ -79,13 +79,15 @@ impl RunText {
 
     /// Refuses an item.
     pub(crate) fn refuse(&mut self, item: usize, message: &str) {
-        let refused = parsed(&format!(r#"{{"message": "{message}", "null_state": false}}"#));
-        self.replace(item, "refused", refused);
+        let refused = format!(r#"{{"message": "{message}", "null_state": false, "n_questions": {N_QUESTIONS}}}"#);
+        self.replace(item, "refused", parsed(&refused));
     }
 
     /// Refuses an item for its state of null.
     pub(crate) fn refuse_null(&mut self, item: usize) {
-        self.replace(item, "refused", parsed(r#"{"message": "state must not be None", "null_state": true}"#));
+        let refused =
+            format!(r#"{{"message": "state must not be None", "null_state": true, "n_questions": {N_QUESTIONS}}}"#);
+        self.replace(item, "refused", parsed(&refused));
     }
 
     /// Fails at an item.

@@ -73,6 +73,37 @@ const REFUSALS: &[(Tier, Edit, &str, &str)] = &[
         "runtime.activations",
         "the candidate does not say the type of its activations",
     ),
+    (
+        // No word that nobody knows has any numbers.
+        Tier::F16Class,
+        |_, b| b.set("runtime", "activations", "q4_0"),
+        "runtime.activations",
+        "the candidate has \"q4_0\" activations; what can be judged has f32, f16, bf16, q8_0",
+    ),
+    (
+        Tier::F16Class,
+        |a, b| [a, b].into_iter().for_each(|run| run.set("runtime", "activations", "int8")),
+        "runtime.activations",
+        "the baseline has \"int8\" activations; what can be judged",
+    ),
+    (
+        Tier::F16Class,
+        |a, _| {
+            a.set("runtime", "numeric_contract", Value::Null);
+            a.set("runtime", "kernels", "cpu+repack");
+        },
+        "runtime.kernels",
+        "the baseline ran \"cpu+repack\" kernels on \"f16\" weights, which need blas",
+    ),
+    (
+        Tier::F16Class,
+        |a, _| {
+            a.set("runtime", "numeric_contract", Value::Null);
+            a.set("runtime", "kernels", Value::Null);
+        },
+        "runtime.kernels",
+        "the baseline ran unknown kernels",
+    ),
     (Tier::F16Class, |_, b| b.set("model", "weights", "q3_k"), "model.weights", "no numbers for \"q3_k\" weights"),
     (Tier::BitExact, |_, b| b.set("model", "sha256", OTHER), "model.sha256", "different model files"),
     (Tier::BitExact, |_, b| b.set("runtime", "numeric_contract", 2_i64), "runtime.numeric_contract", "1 and 2"),
@@ -117,6 +148,16 @@ fn runs_that_belong_together_in_another_way_are_compared() {
         // The kind of the file, its name and its file hash say nothing about the values.
         (Tier::StrictF32, |_, b| b.set("model", "sha256", OTHER)),
         (Tier::F16Class, |_, b| b.set("runtime", "activations", "f16")),
+        (Tier::F16Class, |_, b| b.set("runtime", "activations", "bf16")),
+        // Programs without a numeric contract: BLAS, or weights that are F32 already.
+        (Tier::F16Class, |a, _| {
+            a.set("runtime", "numeric_contract", Value::Null);
+            a.set("runtime", "kernels", "cpu+repack+blas");
+        }),
+        (Tier::F16Class, |a, b| {
+            a.set("runtime", "numeric_contract", Value::Null);
+            [a, b].into_iter().for_each(|run| run.set("model", "weights", "f32"));
+        }),
         (Tier::F16Class, |a, b| [a, b].into_iter().for_each(|run| run.set("model", "weights", "q8_0-mixed"))),
         (Tier::BitExact, |_, b| {
             b.set("runtime", "n_threads", 8_i64);
@@ -151,11 +192,18 @@ fn quantized_activations_have_their_own_numbers() {
     }
     let plain = judged(&runs, Tier::F16Class);
     assert_eq!((plain.verdict, plain.row), (Verdict::Fail, Some(("q8_0".to_owned(), false))));
-    // No row for these weights, and one that is named instead.
+    // What the activations are quantized to has numbers, whatever the weights are stored as.
     for run in &mut runs {
         run.set("runtime", "activations", "q8_0");
-        run.set("model", "weights", "f16");
+        run.set("model", "weights", "q8_0-mixed");
     }
-    assert_eq!(judged(&runs, Tier::F16Class).verdict, Verdict::Refused);
-    assert_eq!(judged_with(&runs, Tier::F16Class, Some("q8_0"), false).verdict, Verdict::Pass);
+    let mixed = judged(&runs, Tier::F16Class);
+    assert_eq!((mixed.verdict, mixed.row), (Verdict::Pass, Some(("q8_0".to_owned(), true))));
+    let other = judged_with(&runs, Tier::F16Class, Some("f16"), false);
+    assert_eq!(other.verdict, Verdict::Refused);
+    assert!(other.mismatches[0].reason.contains("no numbers for \"f16\" activations"), "{:?}", other.mismatches);
+    for run in &mut runs {
+        run.set("runtime", "activations", "f16");
+    }
+    assert_eq!(judged(&runs, Tier::F16Class).row, Some(("q8_0-mixed".to_owned(), false)));
 }

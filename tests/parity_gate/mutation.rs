@@ -274,6 +274,89 @@ const MUTATIONS: &[Mutation] = &[
     }),
 ];
 
+/// Changes that both runs have alike: what neither says cannot have been compared.
+const OF_BOTH: &[Mutation] = &[
+    ("a question dropped", |run, random| {
+        let (i, q) = (item(random), question(random));
+        object_at(&mut run.items[i], &["questions"]).remove(q);
+    }),
+    ("a question dropped beside a refused item", |run, random| {
+        let i = random.below(N_ITEMS - 1);
+        object_at(&mut run.items[i], &["questions"]).remove(question(random));
+        run.refuse_null(i + 1);
+    }),
+    ("an item without questions", |run, random| *at(&mut run.items[item(random)], &["questions"]) = gate::parsed("{}")),
+    ("an item dropped", |run, random| {
+        run.items.remove(item(random));
+        run.set("corpus", "n_items", N_ITEMS - 1);
+    }),
+    ("an item refused with fewer questions", |run, random| {
+        let i = item(random);
+        run.refuse_null(i);
+        *at(&mut run.items[i], &["refused", "n_questions"]) = Value::from(random.below(3));
+    }),
+    ("an item refused with as many questions as anybody likes", |run, random| {
+        let i = item(random);
+        run.refuse_null(i);
+        object_at(&mut run.items[i], &["refused"]).remove("n_questions");
+    }),
+    ("an item failed", |run, random| run.fail(item(random))),
+    ("an answer emptied", |run, random| {
+        let (i, q) = (item(random), question(random));
+        *run.question(i, q, &["answer"]) = gate::parsed("{}");
+    }),
+    ("an answer of another type", |run, random| {
+        let (i, q) = (item(random), question(random));
+        *run.question(i, q, &["answer", "type"]) = Value::from("other");
+    }),
+    ("a number that is none", |run, random| {
+        let (q, key) = [("c", "probabilities"), ("s", "probabilities"), ("s", "score"), ("n", "noul")][random.below(4)];
+        let wrong = ["null", "true", "\"0.5\"", "[]", "{}", "[0.5, 0.5, 0.5]"];
+        *run.question(item(random), q, &["answer", key]) = gate::parsed(wrong[random.below(wrong.len())]);
+    }),
+    ("a probability that is none", |run, random| {
+        let p = run.question(item(random), "c", &["answer", "probabilities", ["a", "b", "c"][random.below(3)]]);
+        *p = gate::parsed(["null", "\"0.5\"", "[0.5]"][random.below(3)]);
+    }),
+    ("a probability removed", |run, random| {
+        let i = item(random);
+        object_at(&mut run.items[i], &["questions", "c", "answer", "probabilities"])
+            .remove(["a", "b", "c"][random.below(3)]);
+    }),
+    ("act logits emptied", |run, random| {
+        let (i, q) = (item(random), question(random));
+        *run.question(i, q, &["act_logits"]) = gate::parsed("[]");
+    }),
+    ("every act logit gone", |run, _| {
+        let empty = gate::parsed("[]");
+        run.each(|question| drop(question.insert("act_logits", empty.clone())));
+    }),
+    ("a key removed", |run, random| {
+        let (i, q) = (item(random), question(random));
+        let keys = ["type", "ids", "logits", "act_logits", "answer"];
+        run.fields(i, q).remove(keys[random.below(keys.len())]);
+    }),
+    ("another type of question", |run, random| {
+        let (i, (q, other)) = (item(random), [("c", "noul"), ("s", "choice"), ("n", "score")][random.below(3)]);
+        *run.question(i, q, &["type"]) = Value::from(other);
+    }),
+];
+
+#[test]
+fn what_both_runs_lack_never_passes() {
+    let tiers = Tiers::registered().unwrap();
+    for (i, (how, mutate)) in OF_BOTH.iter().enumerate() {
+        for (tier, draw) in Tier::ALL.into_iter().flat_map(|tier| (0..12_u64).map(move |draw| (tier, draw))) {
+            let mut runs = pair(tier);
+            let seed = 1000 * (i as u64) + draw;
+            runs.iter_mut().for_each(|run| mutate(run, &mut SplitMix64(seed)));
+            let texts = runs.map(|run| run.sealed());
+            let verdict = verdict([&texts[0], &texts[1]], tier, &tiers);
+            assert_ne!(verdict, Some(Verdict::Pass), "{how}, {tier:?}, draw {draw}");
+        }
+    }
+}
+
 #[test]
 fn a_run_that_says_something_else_never_passes() {
     let tiers = Tiers::registered().unwrap();

@@ -16,6 +16,22 @@ fn a_tier_that_the_file_lacks_is_an_error() {
 }
 
 #[test]
+fn a_verdict_knows_whether_its_tiers_are_the_registered_ones() {
+    let registered = Tiers::registered().unwrap();
+    let text = include_str!("../../src/parity/tiers.json").replacen("0.0001", "0.9", 1);
+    let other = Tiers::parse(text.as_bytes()).unwrap();
+    let [a, b] = pair(Tier::StrictF32).map(|run| run.run());
+    for (tiers, is_registered) in [(&registered, true), (&other, false)] {
+        let options = Options { tiers, tier: Tier::StrictF32, weights: None, allow_identity_mismatch: false };
+        let judged = judge(&a, &b, options).unwrap();
+        assert_eq!(judged.tiers_registered, is_registered);
+        let json = judged.to_json(&a.identity, &b.identity);
+        let said = json.get("gate").unwrap().get("tiers_registered").and_then(Value::as_bool);
+        assert_eq!(said, Some(is_registered));
+    }
+}
+
+#[test]
 fn the_result_has_the_keys_readers_know() {
     let runs = pair(Tier::F16Class);
     let judged = judged(&runs, Tier::F16Class);

@@ -21,6 +21,31 @@ fn every_tier_has_a_pair_that_passes() {
 
 fn nothing(_: &mut RunText, _: &mut RunText) {}
 
+/// Changes both runs in the same way.
+fn both(a: &mut RunText, b: &mut RunText, edit: impl Fn(&mut RunText)) {
+    edit(a);
+    edit(b);
+}
+
+const STRICT: &[Tier] = &[Tier::StrictF32];
+const CLASS: &[Tier] = &[Tier::F16Class];
+const EXACT: &[Tier] = &[Tier::BitExact];
+/// Tiers with numbers.
+const ROOMY: &[Tier] = &[Tier::StrictF32, Tier::F16Class];
+const ALL: &[Tier] = &Tier::ALL;
+
+/// The tiers a rule belongs to.
+fn tiers_of(rule: Rule) -> &'static [Tier] {
+    match rule {
+        Rule::PublicError => STRICT,
+        Rule::FlipFraction | Rule::MaxAbsDp | Rule::MeanAbsDp => CLASS,
+        Rule::LogitBits | Rule::ActBits | Rule::AnswerDiffers | Rule::RefusalDiffers => EXACT,
+        // Under bit-exact equal refusals are equal results, and answers with other keys differ.
+        Rule::BothRefused | Rule::AnswerKeys | Rule::ActError => ROOMY,
+        _ => ALL,
+    }
+}
+
 /// Logits of a noul whose gap is a little below and above what `f16-class` excuses: tanh(d / 2).
 const UNDECIDED: [f32; 2] = [0.0, 0.0178];
 const DECIDED: [f32; 2] = [0.0, 0.0182];
@@ -30,36 +55,37 @@ fn next_up(run: &mut RunText, question: &str, key: &str) {
     *number = Value::from(f64::from((number.as_f64().unwrap() as f32).next_up()));
 }
 
-/// A rule, the tier it is tried in, a change it is kept in and one it is broken by.
-const CASES: &[(Rule, Tier, Edit, Edit)] = &[
+/// A rule, the tiers it is tried in, a change it is kept in and one it is broken by.
+const CASES: &[(Rule, &[Tier], Edit, Edit)] = &[
     (
         Rule::ItemMissing,
-        Tier::StrictF32,
+        ALL,
         |_, b| b.items.reverse(),
         |_, b| at(&mut b.items[5], &["id"]).clone_from(&Value::from("i999")),
     ),
+    (Rule::Refused, ALL, |a, b| both(a, b, |run| run.refuse_null(5)), |_, b| b.refuse(5, "too long")),
+    (Rule::Refused, ALL, nothing, |a, _| a.refuse(5, "too long")),
     (
-        Rule::Refused,
-        Tier::StrictF32,
-        |a, b| [a, b].into_iter().for_each(|run| run.refuse(5, "too long")),
-        |_, b| b.refuse(5, "too long"),
+        Rule::BothRefused,
+        ROOMY,
+        |a, b| both(a, b, |run| run.refuse_null(5)),
+        |a, b| both(a, b, |run| run.refuse(5, "too long")),
     ),
-    (Rule::Refused, Tier::StrictF32, |_, b| b.refuse_null(5), |a, _| a.refuse(5, "state must not be None")),
-    (
-        Rule::Refused,
-        Tier::F16Class,
-        |a, b| [a, b].into_iter().for_each(|run| run.refuse_null(5)),
-        |_, b| b.refuse_null(5),
-    ),
-    (Rule::Failed, Tier::StrictF32, nothing, |_, b| b.fail(5)),
-    (Rule::Failed, Tier::StrictF32, nothing, |a, b| {
+    (Rule::BothRefused, ROOMY, nothing, |a, b| {
+        a.refuse_null(5);
+        b.refuse(5, "state must not be None");
+    }),
+    (Rule::Refused, STRICT, |_, b| b.refuse_null(5), |a, _| a.refuse(5, "state must not be None")),
+    (Rule::Refused, CLASS, |a, b| both(a, b, |run| run.refuse_null(5)), |_, b| b.refuse_null(5)),
+    (Rule::Failed, ALL, nothing, |_, b| b.fail(5)),
+    (Rule::Failed, ALL, nothing, |a, b| {
         a.refuse_null(5);
         b.fail(5);
     }),
-    (Rule::Failed, Tier::BitExact, nothing, |a, b| [a, b].into_iter().for_each(|run| run.fail(5))),
+    (Rule::Failed, ALL, nothing, |a, b| both(a, b, |run| run.fail(5))),
     (
         Rule::QuestionMissing,
-        Tier::StrictF32,
+        ALL,
         |_, b| {
             let questions = object_at(&mut b.items[5], &["questions"]);
             let first = questions.remove("c").unwrap();
@@ -67,45 +93,41 @@ const CASES: &[(Rule, Tier, Edit, Edit)] = &[
         },
         |_, b| drop(object_at(&mut b.items[5], &["questions"]).remove("c")),
     ),
-    (Rule::QuestionMissing, Tier::F16Class, nothing, |a, _| {
-        drop(object_at(&mut a.items[5], &["questions"]).remove("c"))
-    }),
-    (Rule::QuestionType, Tier::StrictF32, nothing, |_, b| *b.question(5, "c", &["type"]) = Value::from("score")),
+    (Rule::QuestionMissing, ALL, nothing, |a, _| drop(object_at(&mut a.items[5], &["questions"]).remove("c"))),
+    (Rule::QuestionType, ALL, nothing, |_, b| *b.question(5, "c", &["type"]) = Value::from("score")),
     (
         Rule::InputUnknown,
-        Tier::F16Class,
+        ALL,
         |_, b| b.each(|question| drop(question.remove("markers"))),
         |_, b| drop(b.fields(5, "c").remove("ids")),
     ),
     (
         Rule::InputLength,
-        Tier::F16Class,
-        |a, b| {
-            [a, b].into_iter().for_each(|run| *run.question(5, "n", &["ids"]) = parsed("[1, 2, 3, 4, 5, 6, 7, 8, 9]"))
-        },
+        ALL,
+        |a, b| both(a, b, |run| *run.question(5, "n", &["ids"]) = parsed("[1, 2, 3, 4, 5, 6, 7, 8, 9]")),
         |_, b| *b.question(5, "n", &["ids"]) = parsed("[1, 2, 3, 4, 5, 6, 7, 8, 9]"),
     ),
     (
         Rule::InputIds,
-        Tier::F16Class,
-        |a, b| [a, b].into_iter().for_each(|run| *run.question(5, "n", &["ids", "1"]) = Value::from(99_i64)),
+        ALL,
+        |a, b| both(a, b, |run| *run.question(5, "n", &["ids", "1"]) = Value::from(99_i64)),
         |_, b| *b.question(5, "n", &["ids", "1"]) = Value::from(99_i64),
     ),
     (
         Rule::InputState,
-        Tier::F16Class,
-        |a, b| [a, b].into_iter().for_each(|run| *run.question(5, "n", &["ids", "8"]) = Value::from(99_i64)),
+        ALL,
+        |a, b| both(a, b, |run| *run.question(5, "n", &["ids", "8"]) = Value::from(99_i64)),
         |_, b| *b.question(5, "n", &["ids", "8"]) = Value::from(99_i64),
     ),
     (
         Rule::InputMarkers,
-        Tier::F16Class,
+        ALL,
         |a, _| drop(a.fields(5, "n").remove("markers")),
         |_, b| *b.question(5, "n", &["markers", "1"]) = Value::from(6_i64),
     ),
     (
         Rule::Coverage,
-        Tier::F16Class,
+        ALL,
         |a, b| {
             for run in [a, b] {
                 object_at(&mut run.items[5], &["questions"]).remove("c");
@@ -118,38 +140,69 @@ const CASES: &[(Rule, Tier, Edit, Edit)] = &[
             }
         },
     ),
-    (Rule::Logits, Tier::F16Class, nothing, |_, b| drop(b.fields(5, "c").remove("logits"))),
-    (Rule::Logits, Tier::BitExact, nothing, |_, b| {
+    (
+        // A refused item hides none of another.
+        Rule::Coverage,
+        ALL,
+        |a, b| both(a, b, |run| run.refuse_null(4)),
+        |a, b| {
+            both(a, b, |run| {
+                run.refuse_null(4);
+                object_at(&mut run.items[5], &["questions"]).remove("c");
+            })
+        },
+    ),
+    (Rule::Coverage, ALL, nothing, |a, b| {
+        both(a, b, |run| {
+            run.refuse_null(4);
+            object_at(&mut run.items[4], &["refused"]).remove("n_questions");
+        })
+    }),
+    (
+        Rule::Coverage,
+        STRICT,
+        |_, b| b.refuse_null(4),
+        |_, b| {
+            b.refuse_null(4);
+            *at(&mut b.items[4], &["refused", "n_questions"]) = Value::from(2_i64);
+        },
+    ),
+    (Rule::Coverage, ALL, nothing, |a, b| both(a, b, |run| *at(&mut run.items[5], &["questions"]) = parsed("{}"))),
+    (Rule::Logits, ALL, nothing, |_, b| drop(b.fields(5, "c").remove("logits"))),
+    (Rule::Logits, ALL, nothing, |_, b| {
         b.fields(5, "c").remove("markers");
         *b.question(5, "c", &["logits"]) = parsed("[0.25, 1.5]");
     }),
-    (Rule::Argmax, Tier::F16Class, |a, b| flip(a, b, 5, UNDECIDED), |a, b| flip(a, b, 5, DECIDED)),
+    (Rule::Argmax, CLASS, |a, b| flip(a, b, 5, UNDECIDED), |a, b| flip(a, b, 5, DECIDED)),
     (
         Rule::Argmax,
-        Tier::StrictF32,
+        STRICT,
         |_, b| next_up(b, "n", "logits"),
         // The answer is what it was.
         |_, b| *b.question(5, "n", &["logits"]) = parsed("[3.0, 2.0]"),
     ),
-    (Rule::Argmax, Tier::StrictF32, nothing, |_, b| *b.question(5, "c", &["answer", "choice"]) = Value::from("a")),
+    (Rule::Argmax, STRICT, nothing, |_, b| *b.question(5, "c", &["answer", "choice"]) = Value::from("a")),
+    (Rule::Argmax, EXACT, nothing, |a, b| flip(a, b, 5, UNDECIDED)),
     (
         Rule::FlipFraction,
-        Tier::F16Class,
+        CLASS,
         |a, b| flip(a, b, 5, UNDECIDED),
         |a, b| {
             flip(a, b, 5, UNDECIDED);
             flip(a, b, 6, UNDECIDED);
         },
     ),
-    (Rule::PublicMissing, Tier::StrictF32, nothing, |_, b| drop(b.fields(5, "c").remove("answer"))),
-    (Rule::PublicMissing, Tier::F16Class, nothing, |a, b| {
-        for run in [a, b] {
-            object_at(&mut run.items[5], &["questions", "n", "answer"]).remove("noul");
-        }
+    (Rule::PublicMissing, ALL, nothing, |_, b| drop(b.fields(5, "c").remove("answer"))),
+    (Rule::PublicMissing, ALL, nothing, |a, b| {
+        both(a, b, |run| drop(object_at(&mut run.items[5], &["questions", "n", "answer"]).remove("noul")))
     }),
+    (Rule::PublicMissing, ALL, nothing, |a, b| {
+        both(a, b, |run| *run.question(5, "c", &["answer", "probabilities"]) = parsed("{}"))
+    }),
+    (Rule::PublicMissing, ALL, nothing, |a, b| both(a, b, |run| *run.question(5, "c", &["answer"]) = parsed("{}"))),
     (
         Rule::AnswerKeys,
-        Tier::StrictF32,
+        STRICT,
         |_, b| {
             b.set("", "kind", "server");
             b.each(|question| {
@@ -160,32 +213,45 @@ const CASES: &[(Rule, Tier, Edit, Edit)] = &[
         },
         |_, b| drop(object_at(&mut b.items[5], &["questions", "c", "answer"]).remove("answer_confidence")),
     ),
-    (Rule::AnswerKeys, Tier::StrictF32, nothing, |_, b| {
+    (Rule::AnswerKeys, STRICT, nothing, |_, b| {
         b.set("", "kind", "server");
         object_at(&mut b.items[5], &["questions", "c", "answer"]).remove("confidence");
     }),
-    (Rule::AnswerKeys, Tier::F16Class, nothing, |_, b| {
-        object_at(&mut b.items[5], &["questions", "c", "answer", "probabilities"]).remove("a");
+    (Rule::AnswerKeys, CLASS, nothing, |_, b| {
+        let probabilities = object_at(&mut b.items[5], &["questions", "c", "answer", "probabilities"]);
+        let p = probabilities.remove("a").unwrap();
+        probabilities.insert("A", p);
     }),
     (
         Rule::AnswerLabel,
-        Tier::StrictF32,
+        ALL,
         nothing,
         // A level is a label, not a number with an error.
         |_, b| *b.question(5, "s", &["answer", "legend", "3"]) = Value::from(4.000_01),
     ),
-    (Rule::AnswerLabel, Tier::F16Class, nothing, |_, b| {
-        *b.question(5, "n", &["answer", "type"]) = Value::from("score")
-    }),
+    (Rule::AnswerLabel, ALL, nothing, |_, b| *b.question(5, "n", &["answer", "type"]) = Value::from("score")),
     (
         Rule::AnswerNumber,
-        Tier::F16Class,
-        |_, b| *b.question(5, "n", &["answer", "confidence"]) = Value::from(1_i64),
+        ALL,
+        // An integer is a number.
+        |a, b| both(a, b, |run| *run.question(5, "n", &["answer", "confidence"]) = Value::from(1_i64)),
         |_, b| *b.question(5, "n", &["answer", "confidence"]) = Value::from("1"),
     ),
+    (Rule::AnswerLabel, ALL, nothing, |a, b| {
+        both(a, b, |run| *run.question(5, "n", &["answer", "type"]) = Value::from("score"))
+    }),
+    (Rule::AnswerNumber, ALL, nothing, |a, b| {
+        both(a, b, |run| *run.question(5, "n", &["answer", "noul"]) = Value::Null)
+    }),
+    (Rule::AnswerNumber, ALL, nothing, |a, b| {
+        both(a, b, |run| *run.question(5, "s", &["answer", "score"]) = Value::from("1.5"))
+    }),
+    (Rule::AnswerNumber, ALL, nothing, |a, b| {
+        both(a, b, |run| *run.question(5, "c", &["answer", "probabilities", "b"]) = Value::Null)
+    }),
     (
         Rule::PublicError,
-        Tier::StrictF32,
+        STRICT,
         // 0.8 and 0.8001 after rounding.
         |a, b| {
             *a.question(5, "n", &["answer", "noul"]) = Value::from(0.8);
@@ -198,7 +264,7 @@ const CASES: &[(Rule, Tier, Edit, Edit)] = &[
     ),
     (
         Rule::PublicError,
-        Tier::StrictF32,
+        STRICT,
         // The range of four levels is three.
         |a, b| {
             *a.question(5, "s", &["answer", "score"]) = Value::from(1.5);
@@ -211,7 +277,7 @@ const CASES: &[(Rule, Tier, Edit, Edit)] = &[
     ),
     (
         Rule::MaxAbsDp,
-        Tier::F16Class,
+        CLASS,
         |a, b| {
             *a.question(5, "n", &["answer", "noul"]) = Value::from(0.9);
             *b.question(5, "n", &["answer", "noul"]) = Value::from(0.4);
@@ -221,10 +287,10 @@ const CASES: &[(Rule, Tier, Edit, Edit)] = &[
             *b.question(5, "n", &["answer", "noul"]) = Value::from(0.399_999);
         },
     ),
-    (Rule::MeanAbsDp, Tier::F16Class, |_, b| shift_probabilities(b, 0.002), |_, b| shift_probabilities(b, 0.002_001)),
+    (Rule::MeanAbsDp, CLASS, |_, b| shift_probabilities(b, 0.002), |_, b| shift_probabilities(b, 0.002_001)),
     (
         Rule::ActMissing,
-        Tier::F16Class,
+        CLASS,
         |_, b| {
             b.set("", "kind", "server");
             b.each(|question| drop(question.remove("act_logits")));
@@ -234,42 +300,42 @@ const CASES: &[(Rule, Tier, Edit, Edit)] = &[
             b.fields(5, "c").remove("act_logits");
         },
     ),
-    (Rule::ActMissing, Tier::F16Class, nothing, |_, b| b.each(|question| drop(question.remove("act_logits")))),
-    (Rule::ActMissing, Tier::StrictF32, nothing, |_, b| {
+    (Rule::ActMissing, CLASS, nothing, |_, b| b.each(|question| drop(question.remove("act_logits")))),
+    (Rule::ActMissing, STRICT, nothing, |_, b| {
         b.set("", "kind", "server");
         b.each(|question| drop(question.remove("act_logits")));
     }),
-    (Rule::ActMissing, Tier::BitExact, nothing, |a, b| {
+    (Rule::ActMissing, EXACT, nothing, |a, b| {
         a.each(|question| drop(question.remove("act_logits")));
         b.each(|question| drop(question.remove("act_logits")));
     }),
-    (Rule::ActMissing, Tier::F16Class, nothing, |_, b| *b.question(5, "c", &["act_logits"]) = parsed("[1000.0]")),
+    (Rule::ActMissing, CLASS, nothing, |_, b| *b.question(5, "c", &["act_logits"]) = parsed("[1000.0]")),
     (
         Rule::ActError,
-        Tier::StrictF32,
+        STRICT,
         |_, b| *b.question(5, "c", &["act_logits", "0"]) = Value::from(1000.1875),
         |_, b| *b.question(5, "c", &["act_logits", "0"]) = Value::from(1000.25),
     ),
     (
         Rule::ActError,
-        Tier::F16Class,
+        CLASS,
         |_, b| *b.question(5, "c", &["act_logits", "0"]) = Value::from(800.0),
         |_, b| *b.question(5, "c", &["act_logits", "0"]) = Value::from(799.0),
     ),
-    (Rule::LogitBits, Tier::BitExact, |_, b| b.set("runtime", "isa", "scalar"), |_, b| next_up(b, "s", "logits")),
+    (Rule::LogitBits, EXACT, |_, b| b.set("runtime", "isa", "scalar"), |_, b| next_up(b, "s", "logits")),
     (
         Rule::LogitBits,
-        Tier::BitExact,
-        |a, b| [a, b].into_iter().for_each(|run| *run.question(5, "n", &["logits", "0"]) = Value::from(0.0)),
+        EXACT,
+        |a, b| both(a, b, |run| *run.question(5, "n", &["logits", "0"]) = Value::from(0.0)),
         |a, b| {
             *a.question(5, "n", &["logits", "0"]) = Value::from(0.0);
             *b.question(5, "n", &["logits", "0"]) = Value::from(-0.0);
         },
     ),
-    (Rule::ActBits, Tier::BitExact, nothing, |_, b| next_up(b, "s", "act_logits")),
+    (Rule::ActBits, EXACT, nothing, |_, b| next_up(b, "s", "act_logits")),
     (
         Rule::AnswerDiffers,
-        Tier::BitExact,
+        EXACT,
         |_, b| {
             let answer = object_at(&mut b.items[5], &["questions", "n", "answer"]);
             let first = answer.remove("noul").unwrap();
@@ -282,8 +348,8 @@ const CASES: &[(Rule, Tier, Edit, Edit)] = &[
     ),
     (
         Rule::RefusalDiffers,
-        Tier::BitExact,
-        |a, b| [a, b].into_iter().for_each(|run| run.refuse(5, "too long")),
+        EXACT,
+        |a, b| both(a, b, |run| run.refuse(5, "too long")),
         |a, b| {
             a.refuse(5, "too long");
             b.refuse(5, "too short");
@@ -291,11 +357,11 @@ const CASES: &[(Rule, Tier, Edit, Edit)] = &[
     ),
     (
         Rule::NothingCompared,
-        Tier::F16Class,
-        |a, b| (1..N_ITEMS).for_each(|i| [&mut *a, &mut *b].into_iter().for_each(|run| run.refuse(i, "no"))),
-        |a, b| (0..N_ITEMS).for_each(|i| [&mut *a, &mut *b].into_iter().for_each(|run| run.refuse(i, "no"))),
+        ALL,
+        |a, b| both(a, b, |run| (1..N_ITEMS).for_each(|i| run.refuse_null(i))),
+        |a, b| both(a, b, |run| (0..N_ITEMS).for_each(|i| run.refuse_null(i))),
     ),
-    (Rule::NothingChecked, Tier::F16Class, nothing, |a, b| {
+    (Rule::NothingChecked, ALL, nothing, |a, b| {
         a.each(|question| drop(question.remove("answer")));
         b.each(|question| drop(question.remove("answer")));
     }),
@@ -316,7 +382,10 @@ fn shift_probabilities(run: &mut RunText, by: f64) {
 
 #[test]
 fn every_rule_has_a_case_that_keeps_it_and_one_that_breaks_it() {
-    for (i, (rule, tier, keeps, breaks)) in CASES.iter().enumerate() {
+    let cases = CASES.iter().enumerate();
+    for (i, rule, tier, keeps, breaks) in
+        cases.flat_map(|(i, (rule, tiers, keeps, breaks))| tiers.iter().map(move |tier| (i, rule, tier, keeps, breaks)))
+    {
         let edited = |edit: &Edit| {
             let mut runs = pair(*tier);
             let [a, b] = &mut runs;
@@ -325,17 +394,29 @@ fn every_rule_has_a_case_that_keeps_it_and_one_that_breaks_it() {
         };
         let kept = edited(keeps);
         let failures = kept.comparison.as_ref().map(|found| &found.failures);
-        assert_eq!(kept.verdict, Verdict::Pass, "case {i}, {rule:?} kept: {failures:?} {:?}", kept.mismatches);
+        assert_eq!(
+            kept.verdict,
+            Verdict::Pass,
+            "case {i}, {rule:?} in {tier:?} kept: {failures:?} {:?}",
+            kept.mismatches
+        );
         let broken = edited(breaks);
         let found = broken.comparison.as_ref().unwrap_or_else(|| panic!("case {i}: {:?}", broken.mismatches));
-        assert_eq!(broken.verdict, Verdict::Fail, "case {i}, {rule:?} broken");
-        assert!(found.failures.iter().any(|failure| failure.rule == *rule), "case {i}, {rule:?}: {:?}", found.failures);
+        assert_eq!(broken.verdict, Verdict::Fail, "case {i}, {rule:?} in {tier:?} broken");
+        assert!(
+            found.failures.iter().any(|failure| failure.rule == *rule),
+            "case {i}, {rule:?} in {tier:?}: {:?}",
+            found.failures
+        );
         let n_of_inputs: u64 = found.input_mismatches.values().sum();
         assert!(n_of_inputs <= found.n_failures);
-        assert_eq!(rule.is_of_inputs(), found.input_mismatches.contains_key(rule), "case {i}, {rule:?}");
+        assert_eq!(rule.is_of_inputs(), found.input_mismatches.contains_key(rule), "case {i}, {rule:?} in {tier:?}");
     }
     for rule in Rule::ALL {
-        assert!(CASES.iter().any(|case| case.0 == *rule), "{rule:?} has no case");
+        for tier in Tier::ALL {
+            let has_case = CASES.iter().any(|case| case.0 == *rule && case.1.contains(&tier));
+            assert_eq!(has_case, tiers_of(*rule).contains(&tier), "{rule:?} in {tier:?}");
+        }
     }
 }
 
