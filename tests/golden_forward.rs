@@ -137,7 +137,7 @@ fn hidden_states_and_logits_are_the_published_packages() {
 
         let controls = std::fs::read(tiny::root().join("golden").join(family).join("controls.json")).unwrap();
         let controls = json::parse(&controls).unwrap().get("controls").unwrap().clone();
-        for (control, mistake) in Control::all() {
+        for (_, control, mistake) in Control::ALL {
             let wrong = distance(&engine, &items, &golden, mistake);
             let (hidden, at, logit) = (wrong.hidden, &wrong.hidden_at, wrong.logit);
             println!("{family}: {control}: hidden {hidden:.0}x the bar ({at}), logits {logit:.0}x");

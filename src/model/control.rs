@@ -36,52 +36,33 @@ pub enum Window {
 
 impl Default for Control {
     fn default() -> Self {
-        Self {
-            window: Window::Model,
-            type_embedding: true,
-            activation: Activation::Gelu,
-            first_attention_norm: false,
-            attention_output: true,
-            head_attention_output: true,
-        }
+        Self::MODEL
     }
 }
 
 impl Control {
-    /// What the controls are called at the gate, and in the goldens.
-    pub const GATE_NAMES: [(&str, &str); 9] = [
-        ("all-global", "all_layers_global"),
-        ("all-local", "all_layers_local"),
-        ("window-1", "window_radius_minus_1"),
-        ("window+1", "window_radius_plus_1"),
-        ("no-type-embedding", "no_type_embedding"),
-        ("tanh-gelu", "tanh_gelu"),
-        ("no-out-proj", "output_projection_skipped"),
-        ("no-head-out-proj", "head_output_projection_skipped"),
-        ("norm-on-layer-0", "attention_norm_on_layer_0"),
+    /// The model as it is.
+    const MODEL: Self = Self {
+        window: Window::Model,
+        type_embedding: true,
+        activation: Activation::Gelu,
+        first_attention_norm: false,
+        attention_output: true,
+        head_attention_output: true,
+    };
+
+    /// Every negative control: what it is called at the gate, what the goldens call it, and what it does.
+    pub const ALL: [(&str, &str, Self); 9] = [
+        ("all-global", "all_layers_global", Self { window: Window::AllGlobal, ..Self::MODEL }),
+        ("all-local", "all_layers_local", Self { window: Window::AllLocal, ..Self::MODEL }),
+        ("window-1", "window_radius_minus_1", Self { window: Window::Shifted(-1), ..Self::MODEL }),
+        ("window+1", "window_radius_plus_1", Self { window: Window::Shifted(1), ..Self::MODEL }),
+        ("no-type-embedding", "no_type_embedding", Self { type_embedding: false, ..Self::MODEL }),
+        ("tanh-gelu", "tanh_gelu", Self { activation: Activation::GeluTanh, ..Self::MODEL }),
+        ("no-out-proj", "output_projection_skipped", Self { attention_output: false, ..Self::MODEL }),
+        ("no-head-out-proj", "head_output_projection_skipped", Self { head_attention_output: false, ..Self::MODEL }),
+        ("norm-on-layer-0", "attention_norm_on_layer_0", Self { first_attention_norm: true, ..Self::MODEL }),
     ];
-
-    /// Every negative control, with the name the goldens give it.
-    pub fn all() -> Vec<(&'static str, Self)> {
-        let model = Self::default();
-        vec![
-            ("all_layers_global", Self { window: Window::AllGlobal, ..model }),
-            ("all_layers_local", Self { window: Window::AllLocal, ..model }),
-            ("window_radius_plus_1", Self { window: Window::Shifted(1), ..model }),
-            ("window_radius_minus_1", Self { window: Window::Shifted(-1), ..model }),
-            ("no_type_embedding", Self { type_embedding: false, ..model }),
-            ("tanh_gelu", Self { activation: Activation::GeluTanh, ..model }),
-            ("attention_norm_on_layer_0", Self { first_attention_norm: true, ..model }),
-            ("output_projection_skipped", Self { attention_output: false, ..model }),
-            ("head_output_projection_skipped", Self { head_attention_output: false, ..model }),
-        ]
-    }
-
-    /// The control a port's mistake is called by at the gate, see [`Control::GATE_NAMES`], or by its golden's name.
-    pub fn named(name: &str) -> Option<Self> {
-        let golden = Self::GATE_NAMES.iter().find(|(gate, _)| *gate == name).map_or(name, |(_, golden)| golden);
-        Self::all().into_iter().find(|(known, _)| *known == golden).map(|(_, control)| control)
-    }
 
     /// Whether a layer that is `global` by the model is treated as one, in its keys and in its rotary base.
     pub(super) fn is_global(&self, global: bool) -> bool {
@@ -106,12 +87,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_control_has_both_names() {
-        assert_eq!(Control::GATE_NAMES.len(), Control::all().len());
-        for (gate, golden) in Control::GATE_NAMES {
-            let control = Control::named(gate);
-            assert!(control.is_some() && control == Control::named(golden) && control != Some(Control::default()));
+    fn every_control_is_one_mistake_with_names_of_its_own() {
+        for (i, (gate, golden, control)) in Control::ALL.iter().enumerate() {
+            assert_ne!(*control, Control::default(), "{gate}");
+            for (other_gate, other_golden, other) in &Control::ALL[..i] {
+                assert!(gate != other_gate && golden != other_golden && control != other, "{gate} and {other_gate}");
+            }
         }
-        assert_eq!(Control::named("window"), None);
     }
 }
