@@ -25,13 +25,15 @@ pub struct Distance {
     pub max_rel: f64,
     /// Largest magnitude of the baseline.
     pub max_base: f64,
-    /// The largest error in units of the bar: above 1 the node is past tolerance. Infinite where one side has a number
-    /// that is not finite and the other has not the same.
+    /// The largest error in units of the bar: above 1 the node is past tolerance. Infinite where a number of either side
+    /// is not finite, and where one side has values that the other has not.
     pub factor: f64,
     /// Where `factor` is; `None` while every value is equal.
     pub worst: Option<Worst>,
     /// Values that are not the same to the last bit.
     pub n_differ: u64,
+    /// Values of the baseline that are not finite. Nothing can be said about such a node, whatever the candidate has.
+    pub n_not_finite: u64,
     sum_abs: f64,
     n_values: u64,
 }
@@ -48,6 +50,7 @@ impl Distance {
             factor: 0.0,
             worst: None,
             n_differ: 0,
+            n_not_finite: 0,
             sum_abs: 0.0,
             n_values: 0,
         }
@@ -66,22 +69,27 @@ impl Distance {
         }
     }
 
-    /// Whether it is within tolerance. An error equal to the tolerance is.
+    /// Whether it is within tolerance. An error equal to the tolerance is; a node without a value is not.
     pub fn passes(&self) -> bool {
-        self.factor <= 1.0
+        self.n_values > 0 && self.factor <= 1.0
     }
 
-    /// Counts the values of a row: `[n, width]` each, equally long. `width` is 1 for logits.
+    /// Counts the values of a row: `[n, width]` each. `width` is 1 for logits. Sides of unequal length, or without a
+    /// value, are infinitely far apart.
     pub(super) fn add(&mut self, row: usize, width: usize, base: &[f32], candidate: &[f32]) {
+        if base.len() != candidate.len() || base.is_empty() {
+            (self.max_abs, self.max_rel, self.factor) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+            self.worst = Some(Worst { row, position: base.len().min(candidate.len()) / width });
+            return;
+        }
         for (position, (base, candidate)) in base.chunks(width).zip(candidate.chunks(width)).enumerate() {
             let (mut gap, mut size, mut other) = (0.0_f64, 0.0_f64, 0.0_f64);
             for (base, candidate) in base.iter().zip(candidate) {
                 let (a, b) = (f64::from(*base), f64::from(*candidate));
-                // Equal infinities have no distance, though their difference has no value.
-                let same = base.to_bits() == candidate.to_bits();
-                let d = if same { 0.0 } else { (a - b).abs() };
-                self.n_differ += u64::from(!same);
-                let d = if d.is_nan() { f64::INFINITY } else { d };
+                self.n_differ += u64::from(base.to_bits() != candidate.to_bits());
+                self.n_not_finite += u64::from(!base.is_finite());
+                // What broke the same way on both sides is broken.
+                let d = if base.is_finite() && candidate.is_finite() { (a - b).abs() } else { f64::INFINITY };
                 gap = gap.max(d);
                 size = size.max(a.abs());
                 other = other.max(b.abs());
@@ -144,10 +152,30 @@ mod tests {
                 let distance = distance(measure, 2, &[1.0, a], &[1.0, b]);
                 assert!(distance.factor.is_infinite() && distance.worst.is_some(), "{measure:?} {a} {b}");
             }
-            assert!(distance(measure, 1, &[infinity], &[infinity]).passes());
+            // The same number on both sides is as broken as another one.
+            for a in [nan, infinity, -infinity] {
+                let distance = distance(measure, 1, &[1.0, a], &[1.0, a]);
+                assert!(!distance.passes() && distance.factor.is_infinite(), "{measure:?} {a}");
+                assert_eq!((distance.n_differ, distance.n_not_finite), (0, 1));
+            }
         }
         // Anything is infinitely far from a state of zeros, relative to it.
         assert!(distance(Measure::Relative, 1, &[0.0], &[1e-9]).factor.is_infinite());
         assert_eq!(distance(Measure::Relative, 1, &[0.0], &[0.0]).factor, 0.0);
+    }
+
+    #[test]
+    fn a_node_without_values_or_with_more_on_one_side_does_not_pass() {
+        let bar = Bar { measure: Measure::Absolute, tolerance: 0.25 };
+        assert!(!Distance::new(Node::Logits, bar).passes());
+        for (a, b) in [(&[][..], &[][..]), (&[1.0], &[]), (&[], &[1.0]), (&[1.0, 2.0], &[1.0])] {
+            let distance = distance(Measure::Absolute, 1, a, b);
+            assert!(!distance.passes() && distance.factor.is_infinite(), "{a:?} {b:?}");
+        }
+        // Nor after a row that was whole.
+        let mut later = distance(Measure::Absolute, 1, &[1.0], &[1.0]);
+        assert!(later.passes());
+        later.add(1, 1, &[1.0], &[]);
+        assert!(!later.passes() && later.worst == Some(Worst { row: 1, position: 0 }));
     }
 }

@@ -67,6 +67,7 @@ fn node(distance: &Distance, rows: &[TracedRow]) -> Object {
     object.insert("max_base", finite(distance.max_base));
     object.insert("n_differ", distance.n_differ);
     object.insert("factor", finite(distance.factor));
+    object.insert("n_not_finite", distance.n_not_finite);
     object.insert("pass", distance.passes());
     if let Some((worst, row)) = distance.worst.and_then(|worst| Some((worst, rows.get(worst.row)?))) {
         object.insert("item", row.item.as_str());
