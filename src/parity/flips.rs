@@ -156,7 +156,7 @@ impl Flips {
     ) {
         let of_theirs: HashMap<&str, &QuestionRecord> =
             theirs.iter().map(|question| (question.id.as_str(), question)).collect();
-        // Read when it is first needed: most items have no question that changes, but options by name need it.
+        // Of every item, also one without a change: answers are put in order by the keys that it has.
         let request = body.and_then(|(_, body)| Request::parse_within(body, &Limits::default()).ok());
         let mut n_shared = 0;
         for question in ours {

@@ -139,7 +139,7 @@ impl Generated {
         }
     }
 
-    /// State, instructions and options in one language that is not English.
+    /// A state of one language that is not English, with questions in the same.
     fn languages(&mut self) {
         for language in LANGUAGES {
             self.add(&format!("language_{language}"), 3, |texts, random, number| {
@@ -218,7 +218,8 @@ impl Generated {
         });
     }
 
-    /// Each text of [`edge::TEXTS`] as a state, in a state, as a label, in an option and in instructions; scalar states.
+    /// Each text of [`edge::TEXTS`] as a state, in a state, in an option that its start is the label of, and in
+    /// instructions; scalar states.
     fn edges(&mut self) {
         self.add("edge_text", edge::TEXTS.len(), |_, _, number| {
             let text = edge::TEXTS.get(number).copied().unwrap_or_default();
