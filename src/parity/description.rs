@@ -1,12 +1,11 @@
 //! What is in a corpus.
 
-use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
 
 use super::corpus::{Corpus, Item, Subset};
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{Limits, QuestionType, Request};
-use crate::spec::hex;
 
 /// What is in a corpus.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,19 +77,21 @@ impl Description {
     pub fn of(bytes: &[u8]) -> Result<Self> {
         let corpus = Corpus::parse(bytes)?;
         let mut description = Self {
-            sha256: hex(&Sha256::digest(bytes)),
+            sha256: corpus.sha256.clone(),
             n_bytes: bytes.len(),
             all: Count::default(),
             english: Count::default(),
             categories: Vec::new(),
             refused: Vec::new(),
         };
-        corpus.subset(Subset::All).for_each(|item| description.add(item));
+        let mut places = HashMap::new();
+        corpus.subset(Subset::All).for_each(|item| description.add(item, &mut places));
         Ok(description)
     }
 
-    fn add(&mut self, item: &Item) {
-        let at = self.categories.iter().position(|category| category.name == item.category).unwrap_or_else(|| {
+    /// Counts `item`. `places` is where each category is in the list.
+    fn add<'a>(&mut self, item: &'a Item, places: &mut HashMap<&'a str, usize>) {
+        let at = *places.entry(&item.category).or_insert_with(|| {
             let name = item.category.clone();
             self.categories.push(Category { name, all: Count::default(), english: Count::default() });
             self.categories.len() - 1
