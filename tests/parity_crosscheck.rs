@@ -63,7 +63,7 @@ impl Toy {
                 reply.insert("tokens", self.tokenize(text).into_iter().collect::<Value>());
             }
             "/completion" => {
-                for (key, value) in [("temperature", 0), ("n_probs", 2), ("repeat_penalty", 1)] {
+                for (key, value) in [("temperature", 0), ("n_probs", 10), ("repeat_penalty", 1)] {
                     assert_eq!(body.get(key).unwrap().as_u64(), Some(value), "{key}");
                 }
                 assert_eq!(body.get("return_tokens").unwrap().as_bool(), Some(true));
@@ -134,7 +134,7 @@ fn a_backend_agrees_with_itself_live_and_recorded() {
     let base = record(&one);
     assert_eq!(base.model.as_deref(), Some("toy"));
     assert_eq!(base.server, server.url());
-    assert!(base.passages.iter().all(|passage| passage.steps.iter().all(|step| step.gap().is_some())));
+    assert!(base.passages.iter().all(|passage| passage.steps.iter().all(|step| step.top.len() == 2)));
     assert_eq!(server.asked().len(), 2 * prompts().len());
 
     let mut n_done = 0;
@@ -214,6 +214,29 @@ fn a_divergence_of_unknown_gap_is_not_excused() {
     assert!(found[1].fails(100.0) && !found[2].fails(0.0));
 }
 
+#[test]
+fn a_near_tie_does_not_excuse_a_third_token() {
+    let (_one, one) = Toy::default().start();
+    let mut base = record(&one);
+    let tie = ties(&base)[0][0];
+    let mut other = base.clone();
+    let (first, second) = (base.passages[0].steps[tie].id, base.passages[0].steps[tie].top[1].0);
+    let third = (second + 1) % N_VOCAB;
+    // Not among the most probable tokens: it is not known how much less probable it is.
+    other.passages[0].steps[tie].id = third;
+    let gap = |base: &Recording, other: &Recording| prefixes(base, other).unwrap()[0].divergence.unwrap().gap;
+    assert_eq!(gap(&base, &other), None);
+    assert!(prefixes(&base, &other).unwrap()[0].fails(100.0));
+    // Among them: by its own probability, whatever that of the second is.
+    base.passages[0].steps[tie].top.push((third, -5.25));
+    assert!((gap(&base, &other).unwrap() - 5.0).abs() < 1e-9);
+    assert!(prefixes(&base, &other).unwrap()[0].fails(0.5));
+    other.passages[0].steps[tie].id = second;
+    assert!((gap(&base, &other).unwrap() - TIE).abs() < 1e-9);
+    assert!(!prefixes(&base, &other).unwrap()[0].fails(0.5));
+    assert_ne!(first, second);
+}
+
 #[track_caller]
 fn refused(result: Result<impl Sized, Error>, part: &str) {
     let Err(error) = result else { panic!("not refused: {part}") };
@@ -230,6 +253,11 @@ fn runs_that_do_not_belong_together_are_refused() {
     refused(agreements(&base, &base), "record it with --mode argmax");
     refused(agreements(&replayed, &replayed), "the baseline is a replay");
     refused(prefixes(&base, &replayed), "the candidate is a replay");
+    // A replay is no baseline, which is said before a server is asked.
+    let (server, asked) = Toy::default().start();
+    refused(asked.replay(&replayed, &mut || ()), "the baseline is a replay");
+    refused(asked.follow(&replayed, &mut || ()), "the baseline is a replay");
+    assert!(server.asked().is_empty());
     let change = |run: &Recording, change: &dyn Fn(&mut Recording)| {
         let mut run = run.clone();
         change(&mut run);

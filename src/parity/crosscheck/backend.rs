@@ -1,12 +1,13 @@
 //! A generative backend behind an HTTP endpoint as llama.cpp's `llama-server` has it.
 
+use super::judge::check_baseline;
 use super::recording::{Mode, Passage, Recording, Step, ids};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Object, Value};
 use crate::parity::{Endpoint, Reply};
 
-/// Most probable tokens that are asked for: the gap is between two.
-const N_PROBS: usize = 2;
+/// Most probable tokens that are asked for: a divergence is judged by where the candidate's token is among them.
+const N_PROBS: usize = 10;
 
 /// A server that tokenizes and completes.
 #[derive(Debug, Clone)]
@@ -120,12 +121,13 @@ impl Backend {
     /// called when a prompt is done.
     ///
     /// # Errors
-    /// As [`Backend::tokenize`]; or it has another vocabulary.
+    /// As [`Backend::tokenize`]; or it has another vocabulary, or the baseline is a replay itself.
     pub fn replay(&self, baseline: &Recording, on_prompt: &mut dyn FnMut()) -> Result<Recording> {
+        check_baseline(baseline.mode)?;
         let mut passages = Vec::with_capacity(baseline.passages.len());
         let mut model = None;
         for passage in &baseline.passages {
-            let forced = passage.forced.clone().unwrap_or_else(|| passage.ids());
+            let forced = passage.ids();
             let mut context = self.same_tokens(passage)?;
             let mut steps = Vec::with_capacity(forced.len());
             for token in &forced {
@@ -148,6 +150,7 @@ impl Backend {
     /// # Errors
     /// As [`Backend::replay`].
     pub fn follow(&self, baseline: &Recording, on_prompt: &mut dyn FnMut()) -> Result<Recording> {
+        check_baseline(baseline.mode)?;
         baseline.passages.iter().try_for_each(|passage| self.same_tokens(passage).map(drop))?;
         let prompts: Vec<_> = baseline.passages.iter().map(|passage| passage.prompt.clone()).collect();
         self.generate(&prompts, baseline.n_tokens, on_prompt)

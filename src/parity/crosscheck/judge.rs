@@ -1,7 +1,8 @@
 //! What two runs of generative backends come to.
 
-use super::recording::{Mode, Passage, Recording, Step};
+use super::recording::{Mode, Passage, Recording};
 use crate::error::{Error, ErrorKind, Result};
+use std::collections::HashMap;
 
 /// A position where the candidate would have chosen another token.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,7 +13,8 @@ pub struct Disagreement {
     pub baseline: Option<u32>,
     /// The candidate's token; none where it had ended.
     pub candidate: Option<u32>,
-    /// How sure the baseline was: its first token's log-probability over the second's, in nats; none where it did not say.
+    /// How sure the baseline was of its token and not the candidate's: the log-probability of its first token over that of
+    /// the candidate's, in nats; none where it did not say, as of a token that is not among its most probable ones.
     pub gap: Option<f64>,
 }
 
@@ -71,9 +73,10 @@ fn pairs<'a>(baseline: &'a Recording, candidate: &'a Recording) -> Result<Vec<(&
     if n != m {
         return Err(refused(format!("the baseline has {n} prompts and the candidate {m}; record both with the same")));
     }
+    let others: HashMap<&str, &Passage> =
+        candidate.passages.iter().map(|passage| (passage.prompt.as_str(), passage)).collect();
     let pair = |base: &'a Passage| {
-        let other = candidate.passages.iter().find(|other| other.prompt == base.prompt);
-        let other = other.ok_or_else(|| {
+        let other = others.get(base.prompt.as_str()).copied().ok_or_else(|| {
             refused(format!("the candidate does not have the prompt {:?}; record both with the same", base.prompt))
         })?;
         if other.prompt_ids != base.prompt_ids {
@@ -85,22 +88,45 @@ fn pairs<'a>(baseline: &'a Recording, candidate: &'a Recording) -> Result<Vec<(&
     baseline.passages.iter().map(pair).collect()
 }
 
+/// Refuses a baseline that did not generate its own tokens.
+///
+/// # Errors
+/// As said.
+pub fn check_baseline(baseline: Mode) -> Result<()> {
+    match baseline {
+        Mode::Greedy => Ok(()),
+        Mode::Argmax => {
+            Err(refused("the baseline is a replay of another run; it must be one that generated, mode greedy".into()))
+        }
+    }
+}
+
+/// Refuses a candidate whose tokens came about in another way than `mode` compares.
+///
+/// # Errors
+/// As said.
+pub fn check_candidate(candidate: Mode, mode: Mode) -> Result<()> {
+    let message = match (mode, candidate) {
+        (Mode::Argmax, Mode::Argmax) | (Mode::Greedy, Mode::Greedy) => return Ok(()),
+        (Mode::Argmax, Mode::Greedy) => {
+            "the candidate generated its own tokens; to compare every position it must replay the baseline's: record it \
+             with --mode argmax"
+        }
+        (Mode::Greedy, Mode::Argmax) => {
+            "the candidate is a replay of another run; for mode greedy it must have generated itself"
+        }
+    };
+    Err(refused(message.into()))
+}
+
 /// Compares a candidate that replayed the baseline's tokens with it, position by position.
 ///
 /// # Errors
 /// The runs have other prompts or tokens of prompts, the baseline is not a greedy run, or the candidate replayed other
 /// tokens or none.
 pub fn agreements(baseline: &Recording, candidate: &Recording) -> Result<Vec<Agreement>> {
-    if baseline.mode != Mode::Greedy {
-        return Err(refused(
-            "the baseline is a replay of another run; it must be one that generated, mode greedy".into(),
-        ));
-    }
-    if candidate.mode != Mode::Argmax {
-        let message = "the candidate generated its own tokens; to compare every position it must replay the baseline's: \
-                       record it with --mode argmax";
-        return Err(refused(message.into()));
-    }
+    check_baseline(baseline.mode)?;
+    check_candidate(candidate.mode, Mode::Argmax)?;
     let agreement = |(base, other): (&Passage, &Passage)| {
         if other.forced.as_ref() != Some(&base.ids()) {
             let message = "the candidate replayed other tokens than this baseline's, after the prompt";
@@ -111,7 +137,7 @@ pub fn agreements(baseline: &Recording, candidate: &Recording) -> Result<Vec<Agr
             position,
             baseline: Some(a.id),
             candidate: Some(b.id),
-            gap: a.gap(),
+            gap: a.gap_to(b.id),
         });
         Ok(Agreement { prompt: base.prompt.clone(), n_total: base.steps.len(), disagreements: disagreements.collect() })
     };
@@ -123,12 +149,8 @@ pub fn agreements(baseline: &Recording, candidate: &Recording) -> Result<Vec<Agr
 /// # Errors
 /// The runs have other prompts or tokens of prompts, or asked for different numbers of tokens, or one is a replay.
 pub fn prefixes(baseline: &Recording, candidate: &Recording) -> Result<Vec<Prefix>> {
-    for (name, side) in [("baseline", baseline), ("candidate", candidate)] {
-        if side.mode != Mode::Greedy {
-            let message = "is a replay of another run; for mode greedy it must have generated itself";
-            return Err(refused(format!("the {name} {message}")));
-        }
-    }
+    check_baseline(baseline.mode)?;
+    check_candidate(candidate.mode, Mode::Greedy)?;
     let (n, m) = (baseline.n_tokens, candidate.n_tokens);
     if n != m {
         return Err(refused(format!("the baseline was asked for {n} tokens a prompt and the candidate for {m}")));
@@ -136,12 +158,15 @@ pub fn prefixes(baseline: &Recording, candidate: &Recording) -> Result<Vec<Prefi
     let prefix = |(base, other): (&Passage, &Passage)| {
         let n_common = base.steps.iter().zip(&other.steps).take_while(|(a, b)| a.id == b.id).count();
         let n_total = base.steps.len().max(other.steps.len());
-        let divergence = (n_common < n_total).then(|| Disagreement {
-            position: n_common,
-            baseline: base.steps.get(n_common).map(|step| step.id),
-            candidate: other.steps.get(n_common).map(|step| step.id),
-            // One that ends without a token that says so ran out of room: no probability excuses that.
-            gap: base.steps.get(n_common).filter(|_| n_common < other.steps.len()).and_then(Step::gap),
+        let divergence = (n_common < n_total).then(|| {
+            let (base, other) = (base.steps.get(n_common), other.steps.get(n_common).map(|step| step.id));
+            Disagreement {
+                position: n_common,
+                baseline: base.map(|step| step.id),
+                candidate: other,
+                // One that ends without a token that says so ran out of room: no probability excuses that.
+                gap: base.zip(other).and_then(|(step, token)| step.gap_to(token)),
+            }
         });
         Prefix { prompt: base.prompt.clone(), n_common, n_total, divergence }
     };

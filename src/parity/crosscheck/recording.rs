@@ -1,5 +1,6 @@
 //! What a backend generated, on disk: a header, a line a prompt, a seal as that of every run.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -51,12 +52,12 @@ pub struct Step {
 }
 
 impl Step {
-    /// How much more probable the first token is than the second, in nats.
-    pub fn gap(&self) -> Option<f64> {
-        match self.top.as_slice() {
-            [(_, first), (_, second), ..] => Some(first - second),
-            _ => None,
-        }
+    /// How much more probable the first token is than `token`, in nats; none where `token` is not among the most probable
+    /// ones.
+    pub fn gap_to(&self, token: u32) -> Option<f64> {
+        let (_, first) = self.top.first()?;
+        let (_, own) = self.top.iter().find(|(id, _)| *id == token)?;
+        Some(first - own)
     }
 }
 
@@ -132,10 +133,11 @@ impl Recording {
         let mut lines = body.split_inclusive(|byte| *byte == b'\n').zip(1_u64..);
         let first = lines.next().map_or(&[][..], |(line, _)| line);
         let mut recording = value(first).and_then(|line| header(&line)).map_err(|error| at_line(error, 1))?;
+        let mut seen = HashSet::new();
         for (line, number) in lines {
             let read = value(line).and_then(|line| passage(&line, recording.mode));
             let passage = read.map_err(|error| at_line(error, number))?;
-            if recording.passages.iter().any(|other| other.prompt == passage.prompt) {
+            if !seen.insert(passage.prompt.clone()) {
                 return Err(at_line(fault("has a prompt that was there before"), number));
             }
             recording.passages.push(passage);
@@ -268,8 +270,9 @@ mod tests {
                 assert!(Recording::parse(&bytes[..at]).is_err(), "up to byte {at}");
             }
         }
-        assert_eq!(recording(Mode::Greedy).passages[0].steps[0].gap(), Some(2.4));
-        assert_eq!(recording(Mode::Greedy).passages[0].steps[1].gap(), None);
+        let steps = &recording(Mode::Greedy).passages[0].steps;
+        assert_eq!([7, 9, 8].map(|token| steps[0].gap_to(token)), [Some(0.0), Some(2.4), None]);
+        assert_eq!(steps[1].gap_to(8), None);
     }
 
     #[test]
