@@ -1,7 +1,8 @@
 //! `parity-gate corpus`: the corpus of this project, and what is in any.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::cli::destination;
 use crate::cli::escape;
 use crate::cli::exit::{EXIT_HELP, Exit, Stop};
 use crate::cli::stderr;
@@ -9,11 +10,11 @@ use crate::cli::stdout::Stdout;
 use crate::cli::stored::size;
 use crate::cli::table::table;
 use crate::error::Error;
-use crate::gguf::write_atomic;
-use crate::json::{Object, Value};
+use crate::json::Object;
 use crate::parity::{Corpus, Description, Subset, generator};
 use crate::request::QuestionType;
 
+use super::listed::listed;
 use super::{TOOL, run};
 
 const LONG_ABOUT: &str = "\
@@ -45,7 +46,7 @@ Examples:
 #[command(after_help = format!("{EXAMPLES}\n{EXIT_HELP}"))]
 pub(super) struct CorpusArguments {
     /// Write it to a file; without, and without --check, it is printed
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "CORPUS.jsonl")]
     output: Option<PathBuf>,
     /// Which items to write
     #[arg(long, value_name = "SUBSET", default_value_t, value_parser = run::subset())]
@@ -53,8 +54,8 @@ pub(super) struct CorpusArguments {
     /// Compare what is generated with the record of it
     #[arg(long)]
     check: bool,
-    /// Say what is in a corpus: the one of FILE, or the generated one
-    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["output", "subset", "check"])]
+    /// Say what is in a corpus: that of a file, or the generated one
+    #[arg(long, value_name = "CORPUS.jsonl", num_args = 0..=1, conflicts_with_all = ["output", "subset", "check"])]
     describe: Option<Option<PathBuf>>,
     /// Describe as JSON
     #[arg(long, requires = "describe")]
@@ -76,6 +77,7 @@ pub(super) fn corpus(arguments: CorpusArguments) -> Result<Exit, Stop> {
         }
         None => {}
     }
+    destination::check(output.as_deref().as_slice(), &[])?;
     let whole = generator::jsonl();
     if check {
         let description = Description::of(whole.as_bytes())?;
@@ -92,15 +94,11 @@ pub(super) fn corpus(arguments: CorpusArguments) -> Result<Exit, Stop> {
         part => Corpus::parse(whole.as_bytes())?.subset(part).map(|item| item.to_line() + "\n").collect(),
     };
     match &output {
-        Some(path) => write(path, &part)?,
+        Some(path) => destination::write(path, &part)?,
         None if !check => Stdout::open().bytes(part.as_bytes())?,
         None => {}
     }
     Ok(Exit::Done)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    write_atomic(path, |out| out.write_all(text.as_bytes()).map_err(|error| Error::io("cannot write", path, &error)))
 }
 
 /// Prints `json` if there is any, else tables.
@@ -116,11 +114,7 @@ fn print(description: &Description, json: Option<Object>) -> Result<Exit, Stop> 
 /// JSON with a line for every category.
 fn lines(mut description: Object) -> String {
     let categories = description.remove("categories").unwrap_or_default();
-    let categories = categories.as_array().unwrap_or_default().iter().map(|category| escape::json(category.dumps()));
-    let facts = escape::json(Value::Object(description).dumps());
-    // The object is left open for its list.
-    let facts = facts.strip_suffix('}').unwrap_or(&facts);
-    format!("{facts},\n\"categories\": [\n{}\n]}}", categories.collect::<Vec<_>>().join(",\n"))
+    listed(description, "categories", categories.as_array().unwrap_or_default().iter().cloned())
 }
 
 fn summary(description: &Description) -> String {

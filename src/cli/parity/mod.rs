@@ -7,6 +7,7 @@ mod derive;
 mod flips;
 mod identity;
 mod layers;
+mod listed;
 mod report;
 mod run;
 mod tiers;

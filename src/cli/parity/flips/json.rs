@@ -1,7 +1,7 @@
 //! Changed answers for programs.
 
+use super::super::listed::listed;
 use super::excerpt::excerpt;
-use crate::cli::escape;
 use crate::json::{Object, Value};
 use crate::parity::{Flip, Flips, Identity, LeftOut, Side};
 use crate::request::QuestionType;
@@ -33,12 +33,7 @@ pub(super) fn text(flips: &Flips, baseline: &Identity, candidate: &Identity) -> 
     ];
     facts.insert("not_compared", not_compared.into_iter().collect::<Object>());
     facts.insert("n_flips", flips.changed.len());
-    let facts = escape::json(Value::Object(facts).dumps());
-    // The object is left open for its list.
-    let facts = facts.strip_suffix('}').unwrap_or(&facts);
-    let lines: Vec<String> =
-        flips.changed.iter().map(|flip| escape::json(Value::Object(object(flip)).dumps())).collect();
-    format!("{facts},\n\"flips\": [\n{}\n]}}\n", lines.join(",\n"))
+    listed(facts, "flips", flips.changed.iter().map(|flip| Value::Object(object(flip)))) + "\n"
 }
 
 fn object(flip: &Flip) -> Object {

@@ -6,14 +6,13 @@ mod json;
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::destination;
 use crate::cli::escape;
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::stderr;
 use crate::cli::stdout::Stdout;
 use crate::cli::table::table;
-use crate::error::Error;
-use crate::gguf::write_atomic;
-use crate::parity::{Corpus, Flip, Flips, LeftOut, Run, Side, refusal};
+use crate::parity::{Corpus, Flip, Flips, LeftOut, Run, Side, Source, refusal};
 use crate::request::QuestionType;
 
 use super::TOOL;
@@ -28,8 +27,9 @@ Lists the questions that two runs answer differently, the one the baseline is su
 
 An answer is the option with the largest raw logit, or the public answer where a run has no logits.
 The gap is how far the baseline's first option is ahead of its second: the difference of the two
-probabilities, softmax of the raw logits at temperature 1. A change where the gap is small is what
-rounding does; one where it is large is a fault to look for.
+probabilities, softmax of the raw logits at temperature 1, or those of the public answer where a run
+has no logits: then they are calibrated, and marked with a * in the table. A change where the gap is
+small is what rounding does; one where it is large is a fault to look for.
 
 With --corpus, the file both runs are of, options, instructions and states are shown. --html writes
 a page that needs nothing but itself, --json what a program can read; both have every change. The
@@ -59,19 +59,19 @@ Exit codes:
 #[command(after_help = format!("{EXAMPLES}\n{EXIT_HELP}"), arg_required_else_help = true)]
 pub(super) struct FlipsArguments {
     /// Run to compare with
-    #[arg(value_name = "BASE.jsonl")]
+    #[arg(value_name = "BASELINE")]
     baseline: PathBuf,
     /// Run that is compared
-    #[arg(value_name = "CAND.jsonl")]
+    #[arg(value_name = "CANDIDATE")]
     candidate: PathBuf,
     /// The corpus that both are of
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "CORPUS.jsonl")]
     corpus: Option<PathBuf>,
     /// Write a page to look at
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
     /// Write every change as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "OUT.json")]
     json: Option<PathBuf>,
     /// Changes that the table shows at most
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -81,6 +81,9 @@ pub(super) struct FlipsArguments {
 /// Does what the arguments ask for.
 pub(super) fn run(arguments: FlipsArguments) -> Result<Exit, Stop> {
     let FlipsArguments { baseline, candidate, corpus, html, json, top } = arguments;
+    let outputs: Vec<&Path> = [&html, &json].into_iter().flatten().map(PathBuf::as_path).collect();
+    let inputs = [Some(&baseline), Some(&candidate), corpus.as_ref()];
+    destination::check(&outputs, &inputs.into_iter().flatten().map(PathBuf::as_path).collect::<Vec<_>>())?;
     let (baseline, candidate) = (Run::read(&baseline)?, Run::read(&candidate)?);
     if let Some(reason) = refusal(&baseline.identity, &candidate.identity) {
         stderr::error(TOOL, &reason);
@@ -99,17 +102,13 @@ pub(super) fn run(arguments: FlipsArguments) -> Result<Exit, Stop> {
     }
     let flips = Flips::find(&baseline, &candidate, read.as_ref());
     if let Some(path) = &html {
-        write(path, &html::page(&flips, &baseline.identity, &candidate.identity))?;
+        destination::write(path, &html::page(&flips, &baseline.identity, &candidate.identity))?;
     }
     if let Some(path) = &json {
-        write(path, &json::text(&flips, &baseline.identity, &candidate.identity))?;
+        destination::write(path, &json::text(&flips, &baseline.identity, &candidate.identity))?;
     }
     Stdout::open().line(text(&flips, top))?;
     Ok(Exit::Done)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    write_atomic(path, |out| out.write_all(text.as_bytes()).map_err(|error| Error::io("cannot write", path, &error)))
 }
 
 /// The tables on the terminal.
@@ -134,9 +133,11 @@ fn text(flips: &Flips, top: usize) -> String {
     }
     for flip in flips.changed.iter().take(top) {
         let name = |text: &str| escape::printable(&excerpt(text, NAME_CHARS));
-        let mut row = vec![format!("{:.4}", flip.gap), escape::printable(&flip.item), name(&flip.question)];
+        let gap = format!("{:.4}{}", flip.gap, mark(&flip.baseline));
+        let mut row = vec![gap, escape::printable(&flip.item), name(&flip.question)];
         row.extend(
-            [&flip.baseline, &flip.candidate].map(|side| format!("{} {:.3}", name(option(flip, side)), share(side))),
+            [&flip.baseline, &flip.candidate]
+                .map(|side| format!("{} {:.3}{}", name(option(flip, side)), share(side), mark(side))),
         );
         let state = flip.asked.as_ref().map(|asked| escape::printable(&excerpt(&asked.state, STATE_CHARS)));
         row.extend(has_texts.then(|| state.unwrap_or_default()));
@@ -144,6 +145,10 @@ fn text(flips: &Flips, top: usize) -> String {
     }
     text += "\n\n";
     text += &changes.trim_fmt();
+    let is_marked = |flip: &Flip| [&flip.baseline, &flip.candidate].iter().any(|side| !mark(side).is_empty());
+    if flips.changed.iter().take(top).any(is_marked) {
+        text += "\n* of the public answer, calibrated: the run has no logits";
+    }
     let n_more = flips.changed.len().saturating_sub(top);
     if n_more > 0 {
         text += &format!("\n... {n_more} more, which --top shows");
@@ -177,6 +182,14 @@ fn left_out(flips: &Flips) -> impl Iterator<Item = (&'static str, usize)> {
 /// The option that is the answer.
 fn option<'a>(flip: &'a Flip, side: &Side) -> &'a str {
     flip.options.get(side.first).map_or("", String::as_str)
+}
+
+/// What tells probabilities of a public answer from those of logits.
+fn mark(side: &Side) -> &'static str {
+    match side.source {
+        Source::Logits => "",
+        Source::Answer => "*",
+    }
 }
 
 /// The probability of the answer.

@@ -82,7 +82,8 @@ fn a_page_without_changes_says_so() {
 fn nothing_in_the_tables_acts() {
     let text = text(&flips(), 5);
     assert!(!text.contains(|c| escape::acts(c) && c != '\n'), "{text:?}");
-    assert!(text.contains("0.5000"));
+    assert!(text.contains("0.5000 ") && text.contains("0.750 ") && text.contains("0.875*"), "{text}");
+    assert!(text.ends_with("* of the public answer, calibrated: the run has no logits"), "{text}");
     let json = json::text(&flips(), &identity(), &identity());
     assert!(!json.contains(|c| escape::acts(c) && c != '\n'), "{json:?}");
     let json = crate::json::parse(json.as_bytes()).unwrap();
