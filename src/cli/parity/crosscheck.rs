@@ -32,9 +32,9 @@ that breaks the other way costs one position. Fails below --threshold.
 
 greedy asks whether free generation matches: both generate, and the first token that differs is
 judged by the baseline's gap there, the log-probability of its own token over the candidate's. After
-a near tie two correct programs write different texts, so only a confident divergence fails, at a gap
-of --confident-gap or more. So does one whose gap is not known: the candidate's token is not among
-the ten that the baseline finds most probable, or the server gave no probabilities.";
+a near tie two correct programs write different texts, so only a confident divergence fails: one at
+a gap of --confident-gap or more. So does one whose gap is not known: the candidate's token is not
+among the ten that the baseline finds most probable, or the server gave no probabilities.";
 
 const EXAMPLES: &str = "\
 Examples:
