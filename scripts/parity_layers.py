@@ -40,7 +40,7 @@ def read_corpus(path: Path) -> dict[str, dict[str, Any]]:
             body = item.get("body", item)
             if item["id"] in items:
                 raise SystemExit(f"{path}:{number}: a second item {item['id']!r}")
-            items[item["id"]] = {"state": body["state"], "questions": body["questions"]}
+            items[item["id"]] = {"state": body.get("state"), "questions": body["questions"]}
     return items
 
 
@@ -84,7 +84,10 @@ def main() -> int:
             except (KeyError, TypeError, ValueError):
                 refused += 1
                 continue
-            rows |= {f"{item}/{question}": row for question, row in found.items()}
+            named = {f"{item}/{question}": row for question, row in found.items()}
+            if twice := rows.keys() & named.keys():
+                raise SystemExit(f"{arguments.corpus}: two rows would be called {min(twice)!r}; rename an item or a question")
+            rows |= named
         names = list(rows)
         if not arguments.item:
             names = spread(names, {name: len(row["input_ids"]) for name, row in rows.items()}, arguments.rows)
