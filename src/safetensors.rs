@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gguf::Map;
-use crate::json::{self, Value};
+use crate::json::{self, Object, Value};
 
 /// A longer header is refused, as the format's own library does.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
@@ -92,13 +92,15 @@ pub(crate) struct SafeTensors {
     data_start: usize,
     /// Sorted by name.
     tensors: Vec<Tensor>,
+    /// Texts by name.
+    metadata: Object,
 }
 
 impl SafeTensors {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let map = Map::open(path)?;
-        let (data_start, tensors) = header(map.bytes()).map_err(|e| e.in_file(path))?;
-        Ok(Self { path: path.to_owned(), map, data_start, tensors })
+        let Header { data_start, tensors, metadata } = header(map.bytes()).map_err(|e| e.in_file(path))?;
+        Ok(Self { path: path.to_owned(), map, data_start, tensors, metadata })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -107,6 +109,11 @@ impl SafeTensors {
 
     pub(crate) fn tensors(&self) -> &[Tensor] {
         &self.tensors
+    }
+
+    /// The texts of the header's `__metadata__`.
+    pub(crate) fn metadata(&self) -> &Object {
+        &self.metadata
     }
 
     /// The bytes of the whole file.
@@ -124,8 +131,17 @@ fn bad(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Checkpoint, message)
 }
 
-/// Where the data starts, and the tensors sorted by name.
-fn header(bytes: &[u8]) -> Result<(usize, Vec<Tensor>)> {
+/// What the header says.
+#[derive(Debug)]
+struct Header {
+    /// Where the data starts.
+    data_start: usize,
+    /// Sorted by name.
+    tensors: Vec<Tensor>,
+    metadata: Object,
+}
+
+fn header(bytes: &[u8]) -> Result<Header> {
     let Some(length) = bytes.first_chunk::<8>().map(|length| u64::from_le_bytes(*length)) else {
         return Err(bad(format!("not a safetensors file: {} bytes are shorter than its header", bytes.len())));
     };
@@ -145,12 +161,11 @@ fn header(bytes: &[u8]) -> Result<(usize, Vec<Tensor>)> {
         return Err(bad("not a safetensors file: the header is not a JSON object"));
     };
     let mut tensors = Vec::with_capacity(table.len());
+    let mut metadata = Object::new();
     for (name, entry) in table.iter() {
         if name == "__metadata__" {
-            let texts = entry.as_object().is_some_and(|object| object.values().all(|value| value.as_str().is_some()));
-            if !texts {
-                return Err(bad("the __metadata__ of the header is not an object of texts"));
-            }
+            let texts = entry.as_object().filter(|object| object.values().all(|value| value.as_str().is_some()));
+            metadata = texts.cloned().ok_or_else(|| bad("the __metadata__ of the header is not an object of texts"))?;
             continue;
         }
         let tensor = tensor(name, entry).map_err(|e| e.at_tensor(name))?;
@@ -158,7 +173,7 @@ fn header(bytes: &[u8]) -> Result<(usize, Vec<Tensor>)> {
     }
     contiguous(&mut tensors, (bytes.len() - data_start) as u64)?;
     tensors.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok((data_start, tensors))
+    Ok(Header { data_start, tensors, metadata })
 }
 
 fn tensor(name: &str, entry: &Value) -> Result<Tensor> {
@@ -223,8 +238,9 @@ mod tests {
         let text = r#"{"__metadata__":{"format":"pt"},"b":{"dtype":"F16","shape":[2],"data_offsets":[4,8]},
                        "a":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},
                        "e":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}}   "#;
-        let (start, tensors) = header(&file(text, 8)).unwrap();
-        assert_eq!(start, 8 + text.len());
+        let Header { data_start, tensors, metadata } = header(&file(text, 8)).unwrap();
+        assert_eq!(data_start, 8 + text.len());
+        assert_eq!(Value::Object(metadata).dumps_compact(), r#"{"format":"pt"}"#);
         assert_eq!(
             tensors.iter().map(|t| (t.name.as_str(), t.start, t.end)).collect::<Vec<_>>(),
             [("a", 0, 4), ("b", 4, 8), ("e", 4, 4)]

@@ -15,7 +15,7 @@ use crate::gguf::File;
 use crate::kernels::{InstructionSet, Threads};
 
 /// Tokens that share the matrix products of a pass at most; bounds the memory, moves no bit.
-const BATCH_TOKENS: usize = 2048;
+pub const BATCH_TOKENS: usize = 2048;
 
 /// One row of tokens to score.
 #[derive(Debug, Clone, Copy)]

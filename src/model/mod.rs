@@ -14,5 +14,5 @@ pub mod weight;
 
 pub use config::Config;
 pub use control::Control;
-pub use forward::{Logits, Model, Row};
+pub use forward::{BATCH_TOKENS, Logits, Model, Row};
 pub use trace::{Phase, Stage, Trace};

@@ -33,9 +33,9 @@ fn mistakes_that_rows_are_too_short_for_are_no_pass() {
     assert!(stdout.contains("fail: 1 of 3 mistakes are past tolerance; the smallest is attend-padding"), "{stdout}");
     assert_eq!(stdout.matches("NOT EXERCISED").count(), 2, "{stdout}");
     let advice = "is not exercised: the longest row has 96 tokens and a local layer of this model sees 256 to each side: \
-                  give rows of at least 258 tokens";
-    for name in ["window-1", "window+1"] {
-        assert!(stderr.contains(&format!("parity-gate: error: {name} {advice}")), "{stderr}");
+                  give rows of at least";
+    for (name, needed) in [("window-1", 257), ("window+1", 258)] {
+        assert!(stderr.contains(&format!("parity-gate: error: {name} {advice} {needed} tokens")), "{stderr}");
     }
 }
 
@@ -47,6 +47,46 @@ fn a_mistake_within_the_bars_fails_the_gate() {
     assert_eq!(code, Some(1), "{stdout}{stderr}");
     assert!(stdout.contains("PASSES") && stdout.contains("fail: 0 of 1 mistakes"), "{stdout}");
     assert!(stderr.contains("tanh-gelu passes: the gate would not notice this mistake"), "{stderr}");
+}
+
+#[test]
+fn mistakes_of_a_candidate_that_is_past_tolerance_are_not_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    // The decision head normalizes otherwise.
+    let other = folder.path().join("other.gguf");
+    let key = "laya.attention.layer_norm_epsilon".to_owned();
+    let edit = Edit::new(&File::open(model()).unwrap(), &[Change::Set(key, Value::F32(0.05))]).unwrap();
+    write_atomic(&other, |out| edit.write(out, &mut |_, _| ())).unwrap();
+    let given = ["--absolute-until", "1", "--candidate-model", "other.gguf", "--mutate", "all", "--json", "o.json"];
+    let (code, stdout, stderr) = layers(folder.path(), model(), &given);
+    assert_eq!(code, Some(1), "{stdout}{stderr}");
+    assert!(stdout.contains("fail: the first node past tolerance is "), "{stdout}");
+    assert_eq!(stdout.matches("not judged").count(), 10, "{stdout}");
+    assert!(stdout.contains("fail: no mistake is judged") && !stdout.contains("as it must"), "{stdout}");
+    assert!(stderr.contains("the candidate is past tolerance without a mistake, so none is judged"), "{stderr}");
+    let report = parsed(&std::fs::read_to_string(folder.path().join("o.json")).unwrap());
+    let controls = report.get("controls").unwrap().as_array().unwrap();
+    assert!(controls.iter().all(|one| one.get("outcome").unwrap().as_str() == Some("not judged")));
+}
+
+#[test]
+fn outputs_are_no_inputs() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, from) in
+        [("corpus.jsonl", root().join("tests/cli/input/layers-corpus.jsonl")), ("m.gguf", model().into())]
+    {
+        std::fs::copy(from, folder.path().join(name)).unwrap();
+    }
+    let (corpus, file) = (folder.path().join("corpus.jsonl"), folder.path().join("m.gguf"));
+    let before = [&corpus, &file].map(|path| std::fs::read(path).unwrap());
+    for outputs in [["--json", "corpus.jsonl"], ["--svg", "corpus.jsonl"], ["--json", "m.gguf"], ["--svg", "./m.gguf"]]
+    {
+        let (code, stdout, stderr) =
+            layers_of(folder.path(), &corpus, &file, &[&["--mutate", "all"], &outputs[..]].concat());
+        assert_eq!(code, Some(64), "{stdout}{stderr}");
+        assert!(stderr.contains("is to be read and written; name another output"), "{stderr}");
+    }
+    assert_eq!(before, [&corpus, &file].map(|path| std::fs::read(path).unwrap()));
 }
 
 #[test]
@@ -63,6 +103,12 @@ fn the_report_and_the_picture_say_what_the_table_says() {
         controls.iter().map(|one| [text(one, "name"), text(one, "outcome"), text(one, "first")]).collect();
     assert_eq!(said, [["window+1", "fail", "layer_01"], ["no-type-embedding", "fail", "type_emb"]]);
     assert_eq!(report.get("rows").unwrap().as_array().unwrap().len(), 4);
+    // Both sides are the model file, of which the identity says what it is.
+    let identity = report.get("candidate").unwrap();
+    assert_eq!(report.get("baseline"), Some(identity));
+    let of = |part: &str, key: &str| identity.get(part).unwrap().get(key).unwrap().as_str().unwrap().to_owned();
+    assert_eq!([of("model", "weights"), of("runtime", "plan")], ["f32", "packed"]);
+    assert_eq!(of("model", "sha256").len() + of("build", "sha256").len() + of("corpus", "sha256").len(), 3 * 64);
     let nodes = controls[1].get("nodes").unwrap().as_array().unwrap();
     assert_eq!(nodes.len(), 12);
     // What comes before the type embedding cannot know of it.
@@ -106,6 +152,27 @@ fn the_published_packages_dump_is_the_baseline() {
     assert!(stdout.contains("fail: the first node past tolerance is layer_02: absolute error "), "{stdout}");
     assert!(stderr.contains("numbers of this model are so large from layer 2 on"), "{stderr}");
     assert!(stderr.trim_end().ends_with("--absolute-until 1"), "{stderr}");
+
+    // Refused: rows that nobody left out and that are not compared, and an item that is not there.
+    let short = folder.path().join("short.jsonl");
+    std::fs::write(&short, std::fs::read_to_string(&corpus).unwrap().lines().next().unwrap()).unwrap();
+    let of_short = |arguments: &[&str]| {
+        let given = ["--absolute-until", "1", "--reference", "dump.safetensors"];
+        layers_of(folder.path(), &short, model(), &[&given, arguments].concat())
+    };
+    let (code, stdout, stderr) = of_short(&[]);
+    assert_eq!(code, Some(2), "{stdout}{stderr}");
+    assert!(
+        stdout.is_empty() && stderr.contains("2 of the dump's 3 rows would not be compared, the first of"),
+        "{stderr}"
+    );
+    for narrowed in [["--rows", "all"], ["--item", &items[0].id]] {
+        let (code, stdout, stderr) = of_short(&narrowed);
+        assert_eq!(code, Some(0), "{stdout}{stderr}");
+    }
+    let (code, stdout, stderr) = run(&["--item", &items[0].id, "--item", &items[3].id]);
+    assert_eq!(code, Some(2), "{stdout}{stderr}");
+    assert!(stderr.contains(&format!("the dump has no row of the item {:?}", items[3].id)), "{stderr}");
 
     // Refused: a tensor is missing, and rows of another corpus.
     let mut broken = kept(3);

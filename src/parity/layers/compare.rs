@@ -9,7 +9,7 @@ use super::rule::{Measure, Rule};
 use super::trace::{States, trace};
 use crate::engine::{Engine, Plan};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::Stage;
+use crate::model::{BATCH_TOKENS, Stage};
 
 /// An engine as one side of a comparison.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +38,8 @@ pub enum Outcome {
     Fails,
     /// A mistake that changes not one bit of these rows: nothing was tried.
     NotExercised,
+    /// A mistake made in a candidate that is past tolerance without it: that it is past tolerance says nothing.
+    NotJudged,
 }
 
 /// One candidate, compared.
@@ -49,12 +51,14 @@ pub struct Comparison {
     pub nodes: Vec<Distance>,
     /// Whether some bit differs from the same engine without the mistake; true for a faithful candidate.
     pub acts: bool,
+    /// Whether the candidate is within tolerance without the mistake; true for a faithful one.
+    pub is_judged: bool,
 }
 
 impl Comparison {
     fn new(mutation: Option<Mutation>, nodes: &[Node], rule: &Rule) -> Self {
         let nodes = nodes.iter().map(|node| Distance::new(*node, rule.bar(*node))).collect();
-        Self { mutation, nodes, acts: mutation.is_none() }
+        Self { mutation, nodes, acts: mutation.is_none(), is_judged: true }
     }
 
     /// The first node past tolerance.
@@ -75,6 +79,7 @@ impl Comparison {
     /// What it came to.
     pub fn outcome(&self) -> Outcome {
         match self.first() {
+            _ if !self.is_judged => Outcome::NotJudged,
             _ if !self.acts => Outcome::NotExercised,
             Some(_) => Outcome::Fails,
             None => Outcome::Passes,
@@ -99,7 +104,8 @@ impl Comparison {
 }
 
 /// Traces both sides over `rows` and measures every node by `rule`: the faithful candidate first, then one comparison a
-/// mistake. `on_row` is called when a row is done. The rows of an item stand together.
+/// mistake. The mistakes are judged only where the faithful candidate is within tolerance. `on_row` is called when a row
+/// is done. The rows of an item stand together.
 ///
 /// # Errors
 /// The sides are not of one shape, or do not make the same rows; or, as [`Dump`] says, the dump is not of these rows.
@@ -118,8 +124,10 @@ pub fn compare(
     }
     let mut all = vec![Comparison::new(None, &nodes, rule)];
     all.extend(mutations.iter().map(|mutation| Comparison::new(Some(*mutation), &nodes, rule)));
+    let shares_passes =
+        candidate.plan == Plan::Packed || matches!(baseline, Baseline::Engine(base) if base.plan == Plan::Packed);
     let mut first_row = 0;
-    for item in rows.chunk_by(|a, b| a.item == b.item) {
+    for item in rows.chunk_by(|a, b| a.item == b.item).flat_map(|item| passes(item, shares_passes)) {
         let base = match baseline {
             Baseline::Engine(side) => trace(side.engine, side.plan, item, None, &nodes)?,
             Baseline::Dump(dump) => {
@@ -133,7 +141,8 @@ pub fn compare(
                 mutation => Some(trace(candidate.engine, candidate.plan, item, mutation, &nodes)?),
             };
             let found = mistaken.as_ref().unwrap_or(&faithful);
-            comparison.acts |= mistaken.as_ref().is_some_and(|mistaken| differs(mistaken, &faithful));
+            // Every bit is looked at only until one differs.
+            comparison.acts = comparison.acts || mistaken.as_ref().is_some_and(|mistaken| differs(mistaken, &faithful));
             for (i, (base, found)) in base.iter().zip(found).enumerate() {
                 comparison.add(first_row + i, config.n_embd, base, found);
             }
@@ -141,13 +150,34 @@ pub fn compare(
         first_row += item.len();
         item.iter().for_each(|_| on_row());
     }
+    if all.first().is_some_and(|faithful| faithful.outcome() != Outcome::Passes) {
+        all.iter_mut().filter(|comparison| comparison.mutation.is_some()).for_each(|one| one.is_judged = false);
+    }
     Ok(all)
+}
+
+/// The rows of an item in the parts that are in memory at a time: single rows, or as many as the model takes in one pass
+/// where one of the sides is to share passes.
+fn passes(item: &[TracedRow], shares_passes: bool) -> Vec<&[TracedRow]> {
+    let mut parts = Vec::new();
+    let mut rest = item;
+    while let Some(first) = rest.first() {
+        let mut n_tokens = first.ids.len();
+        let more = rest[1..].iter().take_while(|row| {
+            n_tokens += row.ids.len();
+            shares_passes && n_tokens <= BATCH_TOKENS
+        });
+        let (part, after) = rest.split_at(1 + more.count());
+        parts.push(part);
+        rest = after;
+    }
+    parts
 }
 
 /// Whether any bit differs.
 fn differs(a: &[States], b: &[States]) -> bool {
-    let bits = |rows: &[States]| -> Vec<u32> { rows.iter().flatten().flatten().map(|x| x.to_bits()).collect() };
-    bits(a) != bits(b)
+    let bits = |rows| <[States]>::iter(rows).flatten().flatten().map(|x: &f32| x.to_bits());
+    !bits(a).eq(bits(b))
 }
 
 /// Refuses two models whose nodes are not the same.
@@ -165,4 +195,26 @@ fn same_shape(base: &Engine, candidate: &Engine) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::QuestionType;
+
+    #[test]
+    fn only_what_a_pass_needs_is_in_memory() {
+        let row = |n: &usize| TracedRow {
+            item: "i".into(),
+            question: n.to_string(),
+            kind: QuestionType::Noul,
+            ids: vec![0; *n],
+            markers: Vec::new(),
+        };
+        let rows: Vec<_> = [1500, 500, 48, 1, 3000, 2].iter().map(row).collect();
+        let parts = |shares| -> Vec<_> { passes(&rows, shares).into_iter().map(<[_]>::len).collect() };
+        assert_eq!(parts(false), [1; 6]);
+        assert_eq!(parts(true), [3, 1, 1, 1], "{BATCH_TOKENS} tokens a pass");
+        assert!(passes(&[], true).is_empty());
+    }
 }

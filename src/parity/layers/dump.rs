@@ -6,11 +6,15 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use sha2::{Digest as _, Sha256};
+
 use super::node::Node;
 use super::row::TracedRow;
 use super::trace::States;
 use crate::error::{Error, ErrorKind, Result};
+use crate::json::Object;
 use crate::safetensors::{SafeTensors, Tensor};
+use crate::spec::hex;
 
 /// A reference dump that was opened.
 #[derive(Debug)]
@@ -32,9 +36,19 @@ impl Dump {
         self.find(&format!("{}/ids", row.name())).is_some()
     }
 
-    /// How many rows it holds.
-    pub fn n_rows(&self) -> usize {
-        self.file.tensors().iter().filter(|tensor| tensor.name.ends_with("/ids")).count()
+    /// The names of the rows it holds, see [`TracedRow::name`], in order of their names.
+    pub fn rows(&self) -> impl Iterator<Item = &str> {
+        self.file.tensors().iter().filter_map(|tensor| tensor.name.strip_suffix("/ids"))
+    }
+
+    /// What its maker says about it: texts by name, such as the versions of its packages.
+    pub fn metadata(&self) -> &Object {
+        self.file.metadata()
+    }
+
+    /// SHA-256 of the file, in lower-case hex.
+    pub fn sha256(&self) -> String {
+        hex(&Sha256::digest(self.file.map().bytes()))
     }
 
     fn find(&self, name: &str) -> Option<&Tensor> {
@@ -126,8 +140,12 @@ impl Dump {
             .map(|part| name(&part))
             .collect();
         let prefix = name("");
-        let mut own = self.file.tensors().iter().filter(|tensor| tensor.name.starts_with(&prefix));
-        match own.find(|tensor| !known.contains(&tensor.name)) {
+        let tensors = self.file.tensors();
+        let first = tensors.partition_point(|tensor| tensor.name < prefix);
+        let mut own = tensors[first..].iter().take_while(|tensor| tensor.name.starts_with(&prefix));
+        // A name with one more stroke is of another row: that of the question "b/c" begins like that of "b".
+        let is_own = |tensor: &Tensor| !tensor.name[prefix.len()..].contains('/');
+        match own.find(|tensor| is_own(tensor) && !known.contains(&tensor.name)) {
             Some(extra) => Err(self.refused(&extra.name, "is not a node of this model; the dump is of another model")),
             None => Ok(states),
         }

@@ -66,7 +66,8 @@ impl Axes {
     }
 }
 
-/// The picture of `comparisons`, which have the same nodes: one line each, and the bar.
+/// The picture of `comparisons`, which have the same nodes: one line each, and the bar. `title` and `subtitle` are shown as
+/// they are: what turns the direction of a text is for the caller to spell out.
 pub fn plot(comparisons: &[Comparison], title: &str, subtitle: &str) -> String {
     let axes = Axes::of(comparisons);
     let mut svg = format!(
@@ -248,7 +249,7 @@ fn push(svg: &mut String, part: std::fmt::Arguments<'_>) {
     let _ = writeln!(svg, "{part}");
 }
 
-/// `text` as XML holds it; what XML cannot hold, or would act on who reads it, is a replacement character.
+/// `text` as XML holds it; what XML cannot hold is a replacement character.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -257,11 +258,7 @@ fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            c if c.is_control()
-                || matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
-            {
-                out.push('\u{fffd}');
-            }
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -283,7 +280,7 @@ mod tests {
             distance.add(0, 1, &[1.0], &[1.0 + error]);
             distance
         });
-        Comparison { mutation, nodes: nodes.collect(), acts: true }
+        Comparison { mutation, nodes: nodes.collect(), acts: true, is_judged: true }
     }
 
     /// The heights of the points of the `n`th line.

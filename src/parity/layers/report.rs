@@ -6,8 +6,8 @@ use super::row::TracedRow;
 use super::rule::Rule;
 use crate::json::{Object, Value};
 
-/// `{rule, rows, candidate, controls}`: `candidate` is the faithful comparison, `controls` those with a mistake. A number
-/// that is not finite is null.
+/// `{rule, rows, faithful, controls}`: `faithful` is the comparison without a mistake, `controls` are those with one. A
+/// number that is not finite is null.
 pub fn report(comparisons: &[Comparison], rows: &[TracedRow], rule: &Rule) -> Object {
     let mut object = Object::new();
     let mut bars = Object::new();
@@ -30,7 +30,7 @@ pub fn report(comparisons: &[Comparison], rows: &[TracedRow], rule: &Rule) -> Ob
     let (mistaken, faithful): (Vec<_>, Vec<_>) =
         comparisons.iter().partition(|comparison| comparison.mutation.is_some());
     if let Some(faithful) = faithful.first() {
-        object.insert("candidate", comparison(faithful, rows));
+        object.insert("faithful", comparison(faithful, rows));
     }
     object.insert("controls", mistaken.into_iter().map(|one| Value::Object(comparison(one, rows))).collect::<Value>());
     object
@@ -45,6 +45,7 @@ fn comparison(comparison: &Comparison, rows: &[TracedRow]) -> Object {
         Outcome::Passes => "pass",
         Outcome::Fails => "fail",
         Outcome::NotExercised => "not exercised",
+        Outcome::NotJudged => "not judged",
     };
     object.insert("outcome", outcome);
     let name = |distance: Option<&Distance>| distance.map_or(Value::Null, |distance| distance.node.name().into());
@@ -66,8 +67,8 @@ fn node(distance: &Distance, rows: &[TracedRow]) -> Object {
     object.insert("max_rel", finite(distance.max_rel));
     object.insert("max_base", finite(distance.max_base));
     object.insert("n_differ", distance.n_differ);
-    object.insert("factor", finite(distance.factor));
     object.insert("n_not_finite", distance.n_not_finite);
+    object.insert("factor", finite(distance.factor));
     object.insert("pass", distance.passes());
     if let Some((worst, row)) = distance.worst.and_then(|worst| Some((worst, rows.get(worst.row)?))) {
         object.insert("item", row.item.as_str());

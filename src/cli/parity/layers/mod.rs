@@ -1,24 +1,26 @@
 //! `parity-gate layers`: where two computations part.
 
+mod side;
 mod table;
 
 use super::TOOL;
-use crate::cli::engine::{choice, plan};
+use crate::cli::destination;
+use crate::cli::escape::printable;
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::model::ModelArguments;
 use crate::cli::progress::Progress;
 use crate::cli::stderr;
 use crate::cli::stdout::Stdout;
-use crate::engine::{Engine, Options, Plan};
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::gguf::write_atomic;
 use crate::json::{Object, Value};
-use crate::kernels::{InstructionSet, NUMERIC_CONTRACT};
+use crate::model::Config;
 use crate::parity::Corpus;
 use crate::parity::layers::{
     Baseline, Comparison, Dump, Mutation, Outcome, Rule, Side, TracedRow, compare, pick, plot, report, rows_of,
 };
 use clap::builder::PossibleValuesParser;
+use side::SideArguments;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -38,33 +40,35 @@ of a float32 is 1e-3. So the rule has two tiers: absolute for the embeddings and
 that, relative to the magnitude of each position's state after.
 
 --mutate checks the gate itself: the engine runs with a mistake that ports have made, and the
-comparison must fail. It says where first, and by how many times the bar.";
+comparison must fail. It says where first, and by how many times the bar. A candidate that is past
+tolerance without a mistake shows nothing by being so with one: then none is judged.";
 
 const EXAMPLES: &str = "\
 Examples:
   parity-gate layers corpus.jsonl -m model.gguf --mutate all --svg controls.svg
   parity-gate layers corpus.jsonl -m f32.gguf --candidate-model f16.gguf
-  parity-gate layers corpus.jsonl -m model.gguf --base-isa scalar --candidate-isa avx2
+  parity-gate layers corpus.jsonl -m model.gguf --baseline-isa scalar --candidate-isa avx2
   parity-gate layers corpus.jsonl -m model.gguf --reference published.safetensors --json out.json
 
 Exit codes:
   0    every node is within tolerance; with --mutate, every mistake is past it
   1    the work failed, or a node is past tolerance, or a mistake is not noticed; stderr says why
-  2    refused: the two sides do not compute the same rows or have other nodes
+  2    refused: the two sides do not compute the same rows or have other nodes, or the dump has rows
+       that would not be compared
   64   the command line makes no sense
   130  interrupted (Ctrl-C), as a shell reports it";
 
 /// Arguments of `parity-gate layers`.
 #[derive(Debug, clap::Args)]
-#[command(about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES)]
+#[command(about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(super) struct LayersArguments {
     /// Corpus, one item a line
-    #[arg(value_name = "CORPUS")]
+    #[arg(value_name = "CORPUS.jsonl")]
     corpus: PathBuf,
     #[command(flatten)]
     model: ModelArguments,
     /// Compare with the states in this dump
-    #[arg(long, value_name = "DUMP", conflicts_with_all = ["base_isa", "base_threads", "base_plan", "candidate_model"])]
+    #[arg(long, value_name = "DUMP", conflicts_with_all = CONFLICTS)]
     reference: Option<PathBuf>,
     /// Compare this model file (GGUF) with the other
     #[arg(long, value_name = "MODEL.gguf")]
@@ -72,19 +76,23 @@ pub(super) struct LayersArguments {
     /// Make these mistakes, each of which must fail: a list of names, or all
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = mutation_names())]
     mutate: Vec<String>,
+    /// Write the comparison with both identities here
+    #[arg(long, value_name = "OUT.json")]
+    json: Option<PathBuf>,
+    /// Draw error against depth here
+    #[arg(long, value_name = "OUT.svg")]
+    svg: Option<PathBuf>,
+    // Below them, so that their headings are not those of the arguments above.
     #[command(flatten)]
     rows: RowArguments,
     #[command(flatten)]
     sides: SideArguments,
     #[command(flatten)]
     rule: RuleArguments,
-    /// Write the comparison here as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Draw error against depth here
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
 }
+
+/// What a dump takes the place of.
+const CONFLICTS: [&str; 4] = ["baseline_isa", "baseline_threads", "baseline_plan", "candidate_model"];
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Rows")]
@@ -96,29 +104,6 @@ struct RowArguments {
     /// Only rows of this item (repeatable)
     #[arg(long = "item", value_name = "ID")]
     items: Vec<String>,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "How each side computes (a candidate's that is not given is the base's)")]
-struct SideArguments {
-    /// Instruction set of the base. Without it: $LAYA_ISA, then the widest of this processor
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(InstructionSet::NAMES))]
-    base_isa: Option<String>,
-    /// Threads of the base [default: one for each physical performance core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    base_threads: Option<u16>,
-    /// Plan of the base: whether the questions of an item share a pass
-    #[arg(long, value_name = "PLAN", value_parser = plan())]
-    base_plan: Option<Plan>,
-    /// Instruction set of the candidate
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(InstructionSet::NAMES))]
-    candidate_isa: Option<String>,
-    /// Threads of the candidate
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    candidate_threads: Option<u16>,
-    /// Plan of the candidate
-    #[arg(long, value_name = "PLAN", value_parser = plan())]
-    candidate_plan: Option<Plan>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -158,25 +143,6 @@ fn tolerance(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| "it is a number above 0".into())
 }
 
-impl SideArguments {
-    fn candidate_is_given(&self) -> bool {
-        self.candidate_isa.is_some() || self.candidate_threads.is_some() || self.candidate_plan.is_some()
-    }
-
-    fn base(&self) -> Result<Options> {
-        let (isa, n_threads) = choice(self.base_isa.as_deref(), self.base_threads)?;
-        Ok(Options { isa: Some(isa), n_threads: Some(n_threads), plan: self.base_plan, ..Options::default() })
-    }
-
-    fn candidate(&self) -> Result<Options> {
-        let (isa, threads) =
-            (self.candidate_isa.as_ref().or(self.base_isa.as_ref()), self.candidate_threads.or(self.base_threads));
-        let (isa, n_threads) = choice(isa.map(String::as_str), threads)?;
-        let plan = self.candidate_plan.or(self.base_plan);
-        Ok(Options { isa: Some(isa), n_threads: Some(n_threads), plan, ..Options::default() })
-    }
-}
-
 /// The mistakes of those names, each once.
 fn mutations(names: &[String]) -> Vec<Mutation> {
     let is_named = |mutation: &Mutation| names.iter().any(|name| name == "all" || name == mutation.name);
@@ -194,6 +160,7 @@ pub(super) fn run(arguments: LayersArguments) -> Result<Exit, Stop> {
     }
     let RuleArguments { absolute, absolute_until, relative, logit } = rule;
     let rule = Rule { absolute, absolute_until, relative, logit };
+    check_files(&corpus, &model.name()?, [&reference, &candidate_model], [&json, &svg])?;
     let corpus_file = Corpus::read(&corpus)?;
     let dump = reference.as_deref().map(Dump::open).transpose()?;
     let model = model.file(TOOL)?;
@@ -201,7 +168,15 @@ pub(super) fn run(arguments: LayersArguments) -> Result<Exit, Stop> {
     let candidate = Engine::open(&candidate_path, &sides.candidate()?)?;
     // The candidate itself where nothing tells the two apart but a mistake.
     let is_other = dump.is_none() && (candidate_model.is_some() || sides.candidate_is_given());
-    let base = is_other.then(|| Engine::open(&model.path, &sides.base()?)).transpose()?;
+    let mut base = is_other.then(|| Engine::open(&model.path, &sides.baseline()?)).transpose()?;
+    if base.as_ref().is_some_and(|base| side::are_same((&model.path, base), (&candidate_path, &candidate))) {
+        if mutations.is_empty() {
+            let how = side::line(&candidate_path, &candidate);
+            let message = format!("both sides are {how}; a side compared with itself shows nothing");
+            return Err(Error::new(ErrorKind::Usage, message).into());
+        }
+        base = None;
+    }
 
     let chosen = choose(&corpus_file, &corpus, &rows, base.as_ref().unwrap_or(&candidate), dump.as_ref())?;
     if base.is_some() && candidate_model.is_some() {
@@ -216,36 +191,55 @@ pub(super) fn run(arguments: LayersArguments) -> Result<Exit, Stop> {
     let comparisons = compare(baseline, side(&candidate), &chosen, &rule, &mutations, &mut || progress.done())?;
     drop(progress);
 
+    let is_itself = dump.is_none() && base.is_none();
     let name_of_base = reference.as_ref().unwrap_or(&model.path);
-    if let Some(path) = &json {
-        let mut object = Object::new();
-        object.insert("report", "laya-parity-layers/1");
-        object.insert("corpus_sha256", corpus_file.sha256.as_str());
-        let mut of_base = Object::new();
-        if dump.is_some() {
-            of_base.insert("reference", name_of_base.display().to_string());
-        } else {
-            of_base = described(name_of_base, base.as_ref().unwrap_or(&candidate));
-        }
-        object.insert("base", of_base);
-        object.insert("engine", described(&candidate_path, &candidate));
-        object.extend(report(&comparisons, &chosen, &rule));
-        let text = Value::Object(object).dumps_indent(2) + "\n";
-        write(path, &text)?;
-    }
     if let Some(path) = &svg {
         // A candidate that is its own baseline has no error to draw.
-        let shown = if dump.is_none() && base.is_none() { &comparisons[1..] } else { &comparisons[..] };
+        let shown = if is_itself { &comparisons[1..] } else { &comparisons[..] };
         let n_tokens: usize = chosen.iter().map(|row| row.ids.len()).sum();
         let subtitle = format!(
             "{} against {}; {} rows, {n_tokens} tokens",
             file_name(&candidate_path),
-            if dump.is_none() && base.is_none() { "itself".into() } else { file_name(name_of_base) },
+            if is_itself { "itself".into() } else { file_name(name_of_base) },
             chosen.len()
         );
-        write(path, &plot(shown, "Error against depth", &subtitle))?;
+        destination::write(path, &plot(shown, "Error against depth", &printable(&subtitle)))?;
     }
-    judge(&comparisons, &chosen, &rule, &candidate, dump.is_some() || base.is_some())
+    let of_base = match (&dump, &base) {
+        (Some(_), _) => printable(&name_of_base.display().to_string()),
+        (None, Some(base)) => side::line(name_of_base, base),
+        (None, None) => "the candidate without a mistake".into(),
+    };
+    let lines = [format!("baseline:  {of_base}"), format!("candidate: {}", side::line(&candidate_path, &candidate))];
+    let config = candidate.config().clone();
+    if let Some(path) = &json {
+        let of_candidate = side::identity(&candidate_path, candidate, &corpus_file)?;
+        let of_base = match (&dump, base) {
+            (Some(dump), _) => side::of_dump(name_of_base, dump),
+            (None, Some(base)) => side::identity(name_of_base, base, &corpus_file)?,
+            (None, None) => of_candidate.clone(),
+        };
+        let mut object = Object::new();
+        object.insert("schema", "laya-parity-layers/1");
+        object.insert("baseline", of_base);
+        object.insert("candidate", of_candidate);
+        object.extend(report(&comparisons, &chosen, &rule));
+        destination::write(path, &(Value::Object(object).dumps_indent(1) + "\n"))?;
+    }
+    judge(&comparisons, &chosen, &rule, &config, &lines, !is_itself)
+}
+
+/// Refuses, before any work, outputs that cannot be written or are inputs.
+fn check_files(
+    corpus: &Path,
+    model: &Path,
+    inputs: [&Option<PathBuf>; 2],
+    outputs: [&Option<PathBuf>; 2],
+) -> Result<()> {
+    let given = |paths: [&'_ Option<PathBuf>; 2]| paths.into_iter().flatten().cloned().collect::<Vec<_>>();
+    let (inputs, outputs) = (given(inputs), given(outputs));
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).chain([corpus, model]).collect();
+    destination::check(&outputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), &inputs)
 }
 
 /// The rows to trace.
@@ -281,20 +275,39 @@ fn choose(
     }
     if let Some(dump) = dump {
         rows.retain(|row| dump.holds(row));
-        let n = dump.n_rows();
-        if rows.is_empty() {
-            let message = format!("none of the dump's {n} rows is of this corpus; name the corpus it was made from");
-            return Err(Error::new(ErrorKind::Mismatch, message).in_file(path));
-        }
-        if rows.len() < n && arguments.items.is_empty() {
-            stderr::note(TOOL, &format!("rows of the dump that this corpus does not have: {}", n - rows.len()));
-        }
+        check_dump(dump, &rows, arguments).map_err(|error| error.in_file(path))?;
     }
     if rows.is_empty() {
         return Err(Error::new(ErrorKind::Request, "has no item this model answers").in_file(path));
     }
     let default = if dump.is_some() || !arguments.items.is_empty() { usize::MAX } else { N_ROWS };
     Ok(pick(rows, arguments.rows.unwrap_or(default)))
+}
+
+/// Refuses to leave out rows of a dump that nobody left out; `rows` are those of it that the corpus has.
+fn check_dump(dump: &Dump, rows: &[TracedRow], arguments: &RowArguments) -> Result<()> {
+    let refused = |message: String| Err(Error::new(ErrorKind::Mismatch, message));
+    if let Some(id) = arguments.items.iter().find(|id| !rows.iter().any(|row| row.item == **id)) {
+        return refused(format!("the dump has no row of the item {id:?}; leave it out, or make the dump with --item"));
+    }
+    let n = dump.rows().count();
+    if rows.is_empty() {
+        return refused(format!("none of the dump's {n} rows is of this corpus; name the corpus it was made from"));
+    }
+    let known: HashSet<String> = rows.iter().map(TracedRow::name).collect();
+    let missing: Vec<&str> = dump.rows().filter(|name| !known.contains(*name)).collect();
+    match missing.first() {
+        Some(first) if arguments.items.is_empty() && arguments.rows.is_none() => refused(format!(
+            "{} of the dump's {n} rows would not be compared, the first of them {first}: this corpus has no such row, or \
+             its item is refused; name the corpus the dump was made from, or say by --item or --rows what to compare",
+            missing.len()
+        )),
+        Some(_) if arguments.items.is_empty() => {
+            stderr::note(TOOL, &format!("rows of the dump that this corpus does not have: {}", missing.len()));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a candidate that reads the chosen items as other rows.
@@ -312,23 +325,8 @@ fn same_rows(candidate: &Engine, corpus: &Corpus, chosen: &[TracedRow]) -> Resul
     Ok(())
 }
 
-/// An engine, as a report describes it.
-fn described(path: &Path, engine: &Engine) -> Object {
-    let mut object = Object::new();
-    object.insert("model", path.display().to_string());
-    object.insert("isa", engine.instruction_set().name());
-    object.insert("n_threads", engine.n_threads());
-    object.insert("plan", engine.plan().as_str());
-    object.insert("numeric_contract", i64::from(NUMERIC_CONTRACT));
-    object
-}
-
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    write_atomic(path, |out| out.write_all(text.as_bytes()).map_err(|error| Error::io("cannot write", path, &error)))
 }
 
 /// Prints tables and says what follows.
@@ -336,17 +334,25 @@ fn judge(
     comparisons: &[Comparison],
     rows: &[TracedRow],
     rule: &Rule,
-    engine: &Engine,
-    shows_faithful: bool,
+    config: &Config,
+    sides: &[String],
+    is_shown: bool,
 ) -> Result<Exit, Stop> {
     let mut stdout = Stdout::open();
+    for line in sides {
+        stdout.line(line.clone())?;
+    }
+    stdout.line(String::new())?;
     let mut fails = false;
     let (faithful, controls) = comparisons.split_first().map_or((None, comparisons), |(a, b)| (Some(a), b));
-    if let Some(faithful) = faithful.filter(|_| shows_faithful || controls.is_empty()) {
+    // A candidate that is its own baseline is past tolerance only where it is broken on both sides.
+    let is_past = faithful.is_some_and(|faithful| faithful.outcome() != Outcome::Passes);
+    let shows_faithful = is_shown || is_past || controls.is_empty();
+    if let Some(faithful) = faithful.filter(|_| shows_faithful) {
         stdout.line(table::nodes(faithful))?;
         stdout.line(String::new())?;
         stdout.line(table::verdict(faithful, rows))?;
-        fails |= faithful.outcome() != Outcome::Passes;
+        fails |= is_past;
         if let Some(until) = faithful.early_until(rule) {
             let advice = format!(
                 "numbers of this model are so large from layer {} on that float32 cannot hold the absolute bar there; where \
@@ -363,10 +369,17 @@ fn judge(
         stdout.line(table::controls(controls))?;
         stdout.line(String::new())?;
         stdout.line(table::controls_verdict(controls))?;
+        if is_past {
+            let advice = "make it pass first, by other bars or another baseline";
+            stderr::error(
+                TOOL,
+                &format!("the candidate is past tolerance without a mistake, so none is judged: {advice}"),
+            );
+        }
         for control in controls {
             let Some(mutation) = control.mutation else { continue };
             match control.outcome() {
-                Outcome::Fails => {}
+                Outcome::Fails | Outcome::NotJudged => {}
                 Outcome::Passes => {
                     fails = true;
                     let advice = "the gate would not notice this mistake: tighten the rule, or give rows that show it";
@@ -374,7 +387,7 @@ fn judge(
                 }
                 Outcome::NotExercised => {
                     fails = true;
-                    let advice = mutation.advice(engine.config(), rows);
+                    let advice = mutation.advice(config, rows);
                     stderr::error(TOOL, &format!("{} is not exercised: {advice}", mutation.name));
                 }
             }

@@ -80,6 +80,7 @@ pub(super) fn controls(controls: &[Comparison]) -> String {
             Outcome::Fails => "fails, as it must",
             Outcome::Passes => "PASSES",
             Outcome::NotExercised => "NOT EXERCISED",
+            Outcome::NotJudged => "not judged",
         };
         let of = |distance: Option<&Distance>| match distance {
             Some(distance) if distance.factor > 0.0 => [distance.node.name(), times(distance.factor)],
@@ -97,6 +98,9 @@ pub(super) fn controls(controls: &[Comparison]) -> String {
 
 /// What the mistakes came to, in a sentence.
 pub(super) fn controls_verdict(controls: &[Comparison]) -> String {
+    if controls.iter().any(|control| control.outcome() == Outcome::NotJudged) {
+        return "fail: no mistake is judged; the candidate is past tolerance without one".into();
+    }
     let failing: Vec<_> = controls.iter().filter(|control| control.outcome() == Outcome::Fails).collect();
     let (n, all) = (failing.len(), controls.len());
     let verdict = if n == all { "pass" } else { "fail" };
