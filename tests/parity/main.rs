@@ -1,15 +1,30 @@
-//! The gate: every rule, every reason to refuse a comparison, and runs that were changed.
+//! The parity gate: corpora and runs, every rule and every reason to refuse a comparison, runs that were changed, layers,
+//! generative backends, servers, and the results in the repository.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod corpus;
+mod crosscheck;
+#[path = "../dump/mod.rs"]
+mod dump;
+mod endpoint;
 #[path = "../gate/mod.rs"]
 mod gate;
 mod identity;
+mod layers;
+#[path = "../mock/mod.rs"]
+mod mock;
 mod mutation;
 #[path = "../random/mod.rs"]
 mod random;
+mod report;
 mod result;
 mod rule;
+mod run;
+#[path = "../tiny/mod.rs"]
+mod tiny;
+#[path = "../vocabulary/mod.rs"]
+mod vocabulary;
 
 use gate::{RunText, engine, on_device, reference, set_logits};
 use laya::parity::gate::{Judged, Options, judge};

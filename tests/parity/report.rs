@@ -1,7 +1,5 @@
 //! The README's table of gates is the one of the results in the repository.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 
 use laya::parity::Line;

@@ -1,15 +1,12 @@
 //! Generative backends compared, with a toy language model behind a server of the tests.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod mock;
 
 use std::time::Duration;
 
+use crate::mock::{Answer, Asked, Server};
 use laya::json::{self, Object, Value};
 use laya::parity::Endpoint;
 use laya::parity::crosscheck::{Backend, Mode, Recording, agreements, prefixes, rate, read_prompts};
 use laya::{Error, ErrorKind};
-use mock::{Answer, Asked, Server};
 
 /// Size of the toy's vocabulary. Token 0 ends a text, token 1 begins one.
 const N_VOCAB: u32 = 97;

@@ -1,14 +1,11 @@
 //! Servers as they answer, and every way they do not.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod mock;
 
 use std::time::{Duration, Instant};
 
+use crate::mock::{Answer, Server};
 use laya::ErrorKind;
 use laya::json::{self, Value};
 use laya::parity::{Endpoint, MAX_REPLY_BYTES};
-use mock::{Answer, Server};
 
 fn value(text: &str) -> Value {
     json::parse(text.as_bytes()).unwrap()

@@ -1,13 +1,8 @@
 //! The described corpus, read as a corpus: counts and subsets are those that its own record states.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
-mod vocabulary;
-
+use crate::vocabulary::shared;
 use laya::json::{self, Value};
 use laya::parity::{Corpus, Description, Subset};
-use vocabulary::shared;
 
 #[test]
 fn the_described_corpus_is_what_its_record_says() {

@@ -1,14 +1,11 @@
 //! Runs of the engine and of a server: the same records whatever computes them, and what becomes of faults.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod mock;
-mod tiny;
-
+use crate::{mock, tiny};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::mock::{Answer, Asked};
 use laya::convert::Outtype;
 use laya::engine::{Engine, Options, Plan};
 use laya::error::{Error, ErrorKind};
@@ -20,7 +17,6 @@ use laya::parity::{
     RunWriter, Said, Server, generator, run,
 };
 use laya::request::{Limits, Request};
-use mock::{Answer, Asked};
 
 /// Every ninth item of the corpus, and the one that is refused.
 fn items() -> Vec<Item> {

@@ -1,9 +1,6 @@
 //! The comparison layer by layer: against the published package's states, against itself, and what it must notice.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod dump;
-mod tiny;
-
+use crate::{dump, tiny};
 use std::path::{Path, PathBuf};
 
 use laya::ErrorKind;
@@ -15,7 +12,7 @@ use laya::parity::layers::{
     Baseline, Comparison, Dump, Mutation, Node, Outcome, Rule, Side, TracedRow, compare, pick, rows_of,
 };
 
-use dump::{Tensors, floats, integers, write};
+use crate::dump::{Tensors, floats, integers, write};
 
 /// The tiny checkpoints have their massive activation in layer 2.
 const RULE: Rule = Rule { absolute_until: 1, ..Rule::DEFAULT };
