@@ -52,10 +52,10 @@ fn a_mistake_within_the_bars_fails_the_gate() {
 #[test]
 fn mistakes_of_a_candidate_that_is_past_tolerance_are_not_judged() {
     let folder = tempfile::tempdir().unwrap();
-    // The decision head normalizes otherwise.
+    // Another rotary base: attention is another one from layer 0 on.
     let other = folder.path().join("other.gguf");
-    let key = "laya.attention.layer_norm_epsilon".to_owned();
-    let edit = Edit::new(&File::open(model()).unwrap(), &[Change::Set(key, Value::F32(0.05))]).unwrap();
+    let key = "laya.rope.freq_base".to_owned();
+    let edit = Edit::new(&File::open(model()).unwrap(), &[Change::Set(key, Value::F32(150_000.0))]).unwrap();
     write_atomic(&other, |out| edit.write(out, &mut |_, _| ())).unwrap();
     let given = ["--absolute-until", "1", "--candidate-model", "other.gguf", "--mutate", "all", "--json", "o.json"];
     let (code, stdout, stderr) = layers(folder.path(), model(), &given);
