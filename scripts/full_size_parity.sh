@@ -13,7 +13,7 @@ set -euo pipefail
 checkpoint=$1 corpus=$2 subset=$3 name=$4 work=$5
 scripts=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$scripts/../.venv/bin/python}
-tools=${TOOLS:-$scripts/../target/release}
+tools=$(cd "${TOOLS:-$scripts/../target/release}" && pwd)
 mkdir -p "$work"
 
 # A run that is whole is left alone, one that is not goes on.
@@ -26,7 +26,8 @@ engine_run() { # OUTPUT MODEL [ARGUMENTS]...
 judge() { # RESULTS [ARGUMENTS]...: a verdict of fail is a result, not the end
     local results=$1
     shift
-    "$tools/parity-gate" compare "$@" --json "$results" || [ $? -le 2 ]
+    # In the folder, so that results name the runs without it.
+    (cd "$work" && "$tools/parity-gate" compare "$@" --json "$results") || [ $? -le 2 ]
 }
 
 for type in f32 f16 q8_0-mixed; do
@@ -41,9 +42,8 @@ reference=$work/$name-reference.jsonl
 is_whole "$reference" ||
     "$python" "$scripts/parity_reference.py" run "$checkpoint" "$corpus" --subset "$subset" -o "$reference" --resume
 
-f32=$work/$name-f32.jsonl
-judge "$work/$name-1-strict.json" "$reference" "$f32" --gate strict-f32
-judge "$work/$name-2-class.json" "$f32" "$work/$name-f16.jsonl" "$work/$name-q8_0-mixed.jsonl" --gate f16-class \
+judge "$name-1-strict.json" "$name-reference.jsonl" "$name-f32.jsonl" --gate strict-f32
+judge "$name-2-class.json" "$name-f32.jsonl" "$name-f16.jsonl" "$name-q8_0-mixed.jsonl" --gate f16-class \
     --allow-identity-mismatch
-judge "$work/$name-3-exact.json" "$f32" "$work/$name-single.jsonl" --gate bit-exact
+judge "$name-3-exact.json" "$name-f32.jsonl" "$name-single.jsonl" --gate bit-exact
 "$tools/parity-gate" report "$work/$name"-[0-9]-*.json
