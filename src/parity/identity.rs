@@ -342,11 +342,16 @@ impl<'a> Fields<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::json;
 
     const TEXT: &str = r#"{"schema":"laya-parity-identity/1","kind":"engine","host":{"os":"linux","machine":"x86_64","cpu":"c"},"build":{"version":"1","sha256":null,"source_sha256":null},"model":{"name":"m","sha256":null,"values_sha256":null,"architecture":"laya","weights":"f16","revision":null},"corpus":{"sha256":"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef","subset":"all","n_items":2,"n_questions":3},"runtime":{"backend":"cpu","device":"cpu","kernels":"default","isa":"avx2","plan":"packed","n_threads":2,"numeric_contract":1,"activations":"f32","calibration":null,"spec_sha256":null}}"#;
+
+    /// A run of an engine.
+    pub(in crate::parity) fn example() -> Identity {
+        read(TEXT).unwrap()
+    }
 
     fn read(text: &str) -> Result<Identity> {
         Identity::from_json(&json::parse(text.as_bytes()).unwrap())

@@ -282,37 +282,12 @@ fn difference(a: &Object, b: &Object, path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parity::{Build, Model, Runtime};
-    use crate::parity::{CorpusIdentity, Host, Kind, Refusal};
+    use crate::parity::identity::tests::example;
+    use crate::parity::{CorpusIdentity, Refusal};
 
     fn identity(n_items: u64) -> Identity {
-        let text = |text: &str| text.to_owned();
-        Identity {
-            kind: Kind::Engine,
-            host: Host { os: text("linux"), machine: text("x86_64"), cpu: text("c") },
-            build: Build { version: text("1"), sha256: None, source_sha256: None },
-            model: Model {
-                name: text("m"),
-                sha256: None,
-                values_sha256: None,
-                architecture: None,
-                weights: text("f32"),
-                revision: None,
-            },
-            corpus: CorpusIdentity { sha256: "0".repeat(64), subset: text("all"), n_items, n_questions: 2 },
-            runtime: Runtime {
-                backend: text("cpu"),
-                device: None,
-                kernels: None,
-                isa: None,
-                plan: None,
-                n_threads: Some(1),
-                numeric_contract: None,
-                activations: None,
-                calibration: None,
-                spec_sha256: None,
-            },
-        }
+        let example = example();
+        Identity { corpus: CorpusIdentity { n_items, n_questions: 2, ..example.corpus }, ..example }
     }
 
     fn item(id: &str) -> ItemRecord {

@@ -1,36 +1,9 @@
 use super::*;
-use crate::parity::identity::{Build, CorpusIdentity, Host, Kind, Model, Runtime};
+use crate::parity::identity::tests::example;
 use crate::parity::record::Refusal;
 
 fn run(items: Vec<ItemRecord>) -> Run {
-    let text = |text: &str| text.to_owned();
-    let identity = Identity {
-        kind: Kind::Engine,
-        host: Host { os: text("linux"), machine: text("x86_64"), cpu: text("c") },
-        build: Build { version: text("1"), sha256: None, source_sha256: None },
-        model: Model {
-            name: text("m"),
-            sha256: None,
-            values_sha256: None,
-            architecture: None,
-            weights: text("f32"),
-            revision: None,
-        },
-        corpus: CorpusIdentity { sha256: "0".repeat(64), subset: text("all"), n_items: 1, n_questions: 1 },
-        runtime: Runtime {
-            backend: text("cpu"),
-            device: None,
-            kernels: None,
-            isa: None,
-            plan: None,
-            n_threads: None,
-            numeric_contract: None,
-            activations: None,
-            calibration: None,
-            spec_sha256: None,
-        },
-    };
-    Run { identity, items }
+    Run { identity: example(), items }
 }
 
 fn answered(id: &str, questions: Vec<QuestionRecord>) -> ItemRecord {
