@@ -93,6 +93,22 @@ impl Error {
         self
     }
 
+    /// As an error of line `number`, counted from 1; a narrower place goes into the message.
+    #[must_use]
+    pub fn in_line(mut self, number: u64) -> Self {
+        self.message = self.placed_message();
+        self.place = Some(Place::Line(number));
+        self
+    }
+
+    /// The message after the place at fault, without the file, which may be called otherwise elsewhere.
+    pub fn placed_message(&self) -> String {
+        match &self.place {
+            Some(place) => format!("{place}: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// Names the metadata or configuration key at fault.
     #[must_use]
     pub fn at_key(self, key: impl Into<String>) -> Self {

@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 use super::record::class;
 use super::{Labelled, Measured, Record};
 use crate::engine::{Answered, Engine, PASS_TOKENS, Plan, Prepared, Response};
-use crate::error::{Error, Place};
+use crate::error::Error;
 use crate::spec::hex;
 
 /// What is kept of a record while its request is answered.
@@ -84,7 +84,7 @@ fn prepare(engine: &Engine, record: Record) -> (u64, Result<(Prepared, Rest), Er
     request.questions.retain(|_| is_labelled.next().unwrap_or(false));
     let measured = Measured { line, id, given_split: split, state_sha256, questions: Vec::new() };
     let rest = Rest { line, measured, truths: named };
-    (line, engine.prepare(request).map(|prepared| (prepared, rest)).map_err(|error| at_line(error, line)))
+    (line, engine.prepare(request).map(|prepared| (prepared, rest)).map_err(|error| error.in_line(line)))
 }
 
 /// Records whose questions share a pass.
@@ -110,7 +110,7 @@ impl Pass {
                 // There is one for each request.
                 Ok(rest) => match answered.next() {
                     Some(Answered { response: Ok(response), .. }) => Ok(finish(rest, response)),
-                    Some(Answered { response: Err(error), .. }) => Err(at_line(error, rest.line)),
+                    Some(Answered { response: Err(error), .. }) => Err(error.in_line(rest.line)),
                     None => continue,
                 },
             };
@@ -133,15 +133,6 @@ fn finish(rest: Rest, response: Response) -> Measured {
         })
         .collect();
     measured
-}
-
-/// `error` as one of line `line`.
-fn at_line(error: Error, line: u64) -> Error {
-    let message = match error.place() {
-        Some(place) => format!("{place}: {}", error.message()),
-        None => error.message().to_owned(),
-    };
-    Error::new(error.kind(), message).at(Place::Line(line))
 }
 
 #[cfg(test)]

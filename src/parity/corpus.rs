@@ -8,7 +8,7 @@ use std::str::FromStr;
 use sha2::{Digest as _, Sha256};
 
 use super::run_file::value;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Object, Value};
 use crate::spec::hex;
 
@@ -106,10 +106,10 @@ impl Corpus {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let item = Item::parse(line).map_err(|error| at_line(error, number))?;
+            let item = Item::parse(line).map_err(|error| error.in_line(number))?;
             if !seen.insert(item.id.clone()) {
                 let message = format!("the id {:?} is there twice", item.id);
-                return Err(at_line(Error::new(ErrorKind::Json, message), number));
+                return Err(Error::new(ErrorKind::Json, message).in_line(number));
             }
             items.push(item);
         }
@@ -123,15 +123,6 @@ impl Corpus {
     pub fn subset(&self, subset: Subset) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(move |item| subset == Subset::All || item.is_english())
     }
-}
-
-/// `error` as one of line `number`, which its message then says beside the key.
-pub(super) fn at_line(error: Error, number: u64) -> Error {
-    let message = match error.place() {
-        Some(place) => format!("{place}: {}", error.message()),
-        None => error.message().to_owned(),
-    };
-    Error::new(error.kind(), message).at(Place::Line(number))
 }
 
 /// Which items of a corpus a run is over.

@@ -110,20 +110,14 @@ impl Backend for Local {
             };
             let outcome = match outcome {
                 Ok(questions) => Outcome::of(item, questions.into_iter().map(QuestionRecord::from).collect()),
-                Err(error) if error.kind() == ErrorKind::Request => Outcome::Refused(Refusal::of(item, said(&error))),
-                Err(error) => Outcome::Failed(said(&error)),
+                Err(error) if error.kind() == ErrorKind::Request => {
+                    Outcome::Refused(Refusal::of(item, error.placed_message()))
+                }
+                Err(error) => Outcome::Failed(error.placed_message()),
             };
             ItemRecord { id: item.id.clone(), outcome }
         };
         Ok(items.iter().zip(refused).map(record).collect())
-    }
-}
-
-/// `error` without the file at fault, which may be called otherwise elsewhere.
-fn said(error: &Error) -> String {
-    match error.place() {
-        Some(place) => format!("{place}: {}", error.message()),
-        None => error.message().to_owned(),
     }
 }
 

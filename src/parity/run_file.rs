@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::corpus::at_line;
 use super::identity::{Fields, Identity};
 use super::record::{ItemRecord, Outcome};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -51,15 +50,14 @@ impl Run {
         })?;
         let mut lines = body.split_inclusive(|byte| *byte == b'\n').zip(1_u64..);
         let identity = header(lines.next().map_or(&[][..], |(line, _)| line))?;
-        let n_items = body.iter().filter(|byte| **byte == b'\n').count().saturating_sub(1);
-        if seal != seal_line(n_items, &Sha256::digest(body)).as_bytes() {
+        if seal != seal_line(body).as_bytes() {
             return Err(Error::new(ErrorKind::Json, "was changed after it was written: its seal does not fit"));
         }
-        let mut items = Vec::with_capacity(n_items);
+        let mut items = Vec::new();
         let mut seen = HashSet::new();
         for (line, number) in lines {
             let item = value(line).and_then(|value| ItemRecord::from_json(&value));
-            let item = item.map_err(|error| at_line(error, number))?;
+            let item = item.map_err(|error| error.in_line(number))?;
             if !seen.insert(item.id.clone()) {
                 let message = format!("the item {:?} is there twice", item.id);
                 return Err(Error::new(ErrorKind::Json, message).at(Place::Line(number)));
@@ -96,7 +94,7 @@ impl Run {
             text += &item.to_line();
             text.push('\n');
         }
-        let seal = seal_line(self.items.len(), &Sha256::digest(text.as_bytes()));
+        let seal = seal_line(text.as_bytes());
         text + &seal
     }
 }
@@ -109,7 +107,17 @@ pub(super) fn sealed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     seal.starts_with(b"{\"seal\":").then_some((body, seal))
 }
 
-pub(super) fn seal_line(n_items: usize, digest: &[u8]) -> String {
+/// The line that seals `body`: a header and a line an item.
+pub(super) fn seal_line(body: &[u8]) -> String {
+    seal_of(n_items(body), &Sha256::digest(body))
+}
+
+/// Lines of `body` after its header.
+fn n_items(body: &[u8]) -> usize {
+    body.iter().filter(|byte| **byte == b'\n').count().saturating_sub(1)
+}
+
+fn seal_of(n_items: usize, digest: &[u8]) -> String {
     format!("{{\"seal\":{{\"n_items\":{n_items},\"sha256\":\"{}\"}}}}\n", hex(digest))
 }
 
@@ -135,7 +143,7 @@ fn header(line: &[u8]) -> Result<Identity> {
             format => Err(fields.fault("run", &format!("is {format:?}; this build reads {FORMAT:?}"))),
         }
     };
-    read(line).map_err(|error| at_line(error, 1))
+    read(line).map_err(|error| error.in_line(1))
 }
 
 /// A run that is being written, line by line, so that an interrupted one can go on.
@@ -206,7 +214,7 @@ impl RunWriter {
         }
         file.set_len(bytes.len() as u64).map_err(io)?;
         file.seek(SeekFrom::End(0)).map_err(io)?;
-        let n_items = bytes.iter().filter(|byte| **byte == b'\n').count().saturating_sub(1);
+        let n_items = n_items(&bytes);
         let hash = Sha256::new_with_prefix(&bytes);
         let mut writer = Self { path: path.to_owned(), file, hash, n_items };
         if bytes.is_empty() {
@@ -241,7 +249,7 @@ impl RunWriter {
     /// # Errors
     /// The file cannot be written.
     pub fn finish(mut self) -> Result<()> {
-        let seal = seal_line(self.n_items, &self.hash.clone().finalize());
+        let seal = seal_of(self.n_items, &self.hash.clone().finalize());
         self.append(&seal)?;
         self.file.sync_all().map_err(|error| Error::io("cannot write", &self.path, &error))
     }
@@ -254,7 +262,7 @@ fn before_failed(bytes: &[u8]) -> Result<usize> {
     for (line, number) in bytes.split_inclusive(|byte| *byte == b'\n').zip(1_u64..) {
         if number > 1 {
             let item = value(line).and_then(|value| ItemRecord::from_json(&value));
-            let item = item.map_err(|error| at_line(error, number))?;
+            let item = item.map_err(|error| error.in_line(number))?;
             if matches!(item.outcome, Outcome::Failed(_)) {
                 break;
             }

@@ -176,19 +176,13 @@ fn question(id: &str, answer: &Value) -> Result<QuestionRecord, String> {
     let kind = kind.ok_or_else(|| fault(".type: must be choice, score or noul"))?;
     let debug = answer.remove("debug");
     let list = |key: &str| debug.as_ref()?.get(key)?.as_array();
-    let logits = |key: &str| -> Result<Option<Vec<f32>>, String> {
-        // A server with nothing to tell may say so by an empty list.
-        let Some(values) = list(key).filter(|values| !values.is_empty()) else { return Ok(None) };
-        let logit = |value: &Value| value.as_f64().map(|x| x as f32).filter(|x| x.is_finite());
-        let logits = values.iter().map(logit).collect::<Option<Vec<_>>>();
-        logits.map(Some).ok_or_else(|| fault(&format!(".debug.{key}: must be finite numbers")))
-    };
-    let counts = |key: &str| -> Result<Option<Vec<u32>>, String> {
-        let Some(values) = list(key) else { return Ok(None) };
-        let count = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
-        let counts = values.iter().map(count).collect::<Option<Vec<_>>>();
-        counts.map(Some).ok_or_else(|| fault(&format!(".debug.{key}: must be counts")))
-    };
+    let wrong = |key: &str, what: &str| fault(&format!(".debug.{key}: must be {what}"));
+    let logit = |value: &Value| value.as_f64().map(|x| x as f32).filter(|x| x.is_finite());
+    // A server with nothing to tell may say so by an empty list.
+    let told = |key: &str| list(key).filter(|values| !values.is_empty());
+    let logits = |key: &str| all(told(key), logit).map_err(|()| wrong(key, "finite numbers"));
+    let count = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
+    let counts = |key: &str| all(list(key), count).map_err(|()| wrong(key, "counts"));
     Ok(QuestionRecord {
         id: id.to_owned(),
         kind,
@@ -198,6 +192,11 @@ fn question(id: &str, answer: &Value) -> Result<QuestionRecord, String> {
         act_logits: logits("act_logits")?,
         answer: Some(answer),
     })
+}
+
+/// What `read` makes of every value of a list, which may be missing; an error when it makes nothing of one.
+fn all<T>(list: Option<&[Value]>, read: impl Fn(&Value) -> Option<T>) -> Result<Option<Vec<T>>, ()> {
+    list.map(|values| values.iter().map(read).collect::<Option<_>>().ok_or(())).transpose()
 }
 
 impl Backend for Server {

@@ -68,7 +68,7 @@ impl Stamp {
         let text = match file.string(spec::KEY) {
             Ok(None) => return Self::Absent,
             Ok(Some(text)) => text,
-            Err(error) => return Self::Invalid(vec![without_path(&error)]),
+            Err(error) => return Self::Invalid(vec![error.placed_message()]),
         };
         let problems = spec::check(text);
         if !problems.is_empty() {
@@ -81,7 +81,7 @@ impl Stamp {
             }
             Ok(None) => Self::Absent,
             // Keys beside the spec that disagree with it.
-            Err(error) => Self::Invalid(vec![without_path(&error)]),
+            Err(error) => Self::Invalid(vec![error.placed_message()]),
         }
     }
 
@@ -157,15 +157,7 @@ fn check_vocabulary(file: &File) -> Result<()> {
 fn in_key(error: Error) -> Error {
     match error.place() {
         Some(Place::Key(_)) => error,
-        _ if error.kind() == ErrorKind::Spec => Error::new(error.kind(), without_path(&error)).at_key(spec::KEY),
+        _ if error.kind() == ErrorKind::Spec => Error::new(error.kind(), error.placed_message()).at_key(spec::KEY),
         _ => error,
-    }
-}
-
-/// An error about the file whose name stands above it.
-fn without_path(error: &Error) -> String {
-    match error.place() {
-        Some(place) => format!("{place}: {}", error.message()),
-        None => error.message().to_owned(),
     }
 }

@@ -5,11 +5,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Object, Value};
-use crate::parity::corpus::at_line;
 use crate::parity::identity::Fields;
 use crate::parity::run_file::{seal_line, sealed, value};
 
@@ -126,19 +123,18 @@ impl Recording {
         let fault = |message: &str| Error::new(ErrorKind::Json, message);
         let (body, seal) = sealed(bytes)
             .ok_or_else(|| fault("is no recorded run: its last line is not the seal; record it again: --record"))?;
-        let n_passages = body.iter().filter(|byte| **byte == b'\n').count().saturating_sub(1);
-        if seal != seal_line(n_passages, &Sha256::digest(body)).as_bytes() {
+        if seal != seal_line(body).as_bytes() {
             return Err(fault("was changed after it was written: its seal does not fit; record it again: --record"));
         }
         let mut lines = body.split_inclusive(|byte| *byte == b'\n').zip(1_u64..);
         let first = lines.next().map_or(&[][..], |(line, _)| line);
-        let mut recording = value(first).and_then(|line| header(&line)).map_err(|error| at_line(error, 1))?;
+        let mut recording = value(first).and_then(|line| header(&line)).map_err(|error| error.in_line(1))?;
         let mut seen = HashSet::new();
         for (line, number) in lines {
             let read = value(line).and_then(|line| passage(&line, recording.mode));
-            let passage = read.map_err(|error| at_line(error, number))?;
+            let passage = read.map_err(|error| error.in_line(number))?;
             if !seen.insert(passage.prompt.clone()) {
-                return Err(at_line(fault("has a prompt that was there before"), number));
+                return Err(fault("has a prompt that was there before").in_line(number));
             }
             recording.passages.push(passage);
         }
@@ -160,7 +156,7 @@ impl Recording {
             text += &line(passage).dumps_compact();
             text.push('\n');
         }
-        let seal = seal_line(self.passages.len(), &Sha256::digest(text.as_bytes()));
+        let seal = seal_line(text.as_bytes());
         text + &seal
     }
 }
@@ -299,7 +295,7 @@ mod tests {
             assert_ne!(changed, text, "{from}");
             // Sealed again, so that it is the line that is refused.
             let (body, _) = sealed(changed.as_bytes()).unwrap();
-            let sealed = [body, seal_line(2, &Sha256::digest(body)).as_bytes()].concat();
+            let sealed = [body, seal_line(body).as_bytes()].concat();
             let error = Recording::parse(&sealed).unwrap_err().to_string();
             assert!(error.contains(says), "{error:?} does not say {says:?}");
         }
